@@ -4,6 +4,8 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# Tests start hundreds of processes, each of which would compile the whole library again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?=
 PYTEST_ARGS ?=
@@ -35,8 +37,8 @@ demo: setup peers jars ## Run a pipeline on Spark end to end, each step checked
 	@LAKEWARD_CACHE="$(CURDIR)/.jars" $(BIN)/lakeward demo $(DEMO_ARGS)
 
 .PHONY: test
-test: setup peers browser jars ## Run everything: lint, types, layers, all tests
-	@$(MAKE) --no-print-directory check
+test: setup ## Run everything: lint, types, layers, all tests
+	@$(MAKE) --no-print-directory -j 2 check archive peers browser
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: setup
@@ -54,6 +56,10 @@ browser: $(BROWSER_READY) ## Create .venv-browser: what looks at the service fro
 .PHONY: jars
 jars: setup ## Fetch the jars for Spark into .jars
 	@LAKEWARD_CACHE="$(CURDIR)/.jars" $(BIN)/python -m lakeward.engines.spark.jars
+
+.PHONY: archive
+archive: jars ## Archive the classes of Spark, so that the tests start it faster
+	@$(BIN)/python -m tests.support.class_archive
 
 ##@ While working
 

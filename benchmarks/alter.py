@@ -1,8 +1,9 @@
 """One alteration beside one append, each a commit of its own, on small and on very large tables.
 
-The large table has a million files in the log of the lake. The kinds of change alternate, so that
-none is repeated on the same definition; renames switch column mapping on, which is the largest
-change of a definition there is.
+The large tables have a million files in the log of the lake; the Iceberg one has them in a hundred
+manifests, too, because each of its commits writes a new list of them. The kinds of change
+alternate, so that none is repeated on the same definition; renames switch column mapping on, which
+is the largest change of a definition there is.
 """
 
 from __future__ import annotations
@@ -21,24 +22,28 @@ from benchmarks.scratch import fresh
 
 LIMIT = 3
 _VERSIONS = 1000
+_MANIFESTS = 100
 
 
 def run(settings: Settings) -> Result:
     """Alter and append by turns."""
     place = fresh(settings.scratch / "alter")
     large = ManyFiles(_VERSIONS, settings.choose(1000, 10))
+    listed = ManyFiles(_MANIFESTS, settings.choose(10_000, 10))
     claims: list[Claim] = []
     series: list[Series] = []
     with lw.open(place / "lake") as lake:
         lake.create("young", SCHEMA)
         lake.create("iceberg", SCHEMA, format="iceberg")
         large.insert(lake, "large")
+        listed.commit(lake, "listed", "iceberg")
         # A checkpoint of a million files in the background would disturb both.
         lake.table("large").alter().set_property("delta.checkpointInterval", "0").commit()
         names = {
             "young": "Delta, young",
             "iceberg": "Iceberg, young",
             "large": f"Delta, {large.files:,} files",
+            "listed": f"Iceberg, {listed.files:,} files",
         }
         for table, words in names.items():
             found = interleave(
@@ -62,7 +67,7 @@ def run(settings: Settings) -> Result:
     return Result(
         "alter",
         f"one alteration (add, rename, drop a column; a property) beside one append, also on"
-        f" {large.files:,} files",
+        f" {large.files:,} files of a Delta table and {listed.files:,} of an Iceberg table",
         series,
         claims,
         (f"{series[0].rounds} rounds after three of warm-up; every call is a commit.",),

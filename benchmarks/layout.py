@@ -1,8 +1,8 @@
 """Compaction of 1,000 small files, Z-order by two columns, and point lookups, beside deltalake.
 
 Every contender gets a table of its own with the same rows for each round, because what was laid out
-once has nothing left to do. Lookups ask for one key that is spread over all files: by bounds after
-the Z-order, by Bloom filters before it.
+once has nothing left to do. Lookups ask for one key that is spread over all files, by Bloom
+filters.
 """
 
 from __future__ import annotations

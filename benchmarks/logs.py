@@ -23,6 +23,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Commit, CommitInfo, Head
 from lakeward.model.file import DataFile, FileStats, LoggedFile
 from lakeward.model.names import TableName
+from lakeward.write.plan.change import Operation
 
 ROWS_PER_FILE = 100
 """Ids of a file; the files' ids do not overlap."""
@@ -76,6 +77,21 @@ class ManyFiles:
                     files.insert(session, head.table_id, added, indexed)
                 heads.advance(session, head)
                 heads.set_published(session, head.table_id, head.version)
+
+    def commit(self, lake: lw.Lake, name: str, format_name: str) -> None:
+        """Commit the same files to a new table of a lake, with all metadata of its format.
+
+        An Iceberg table cannot be published nowhere: its next document follows from the newest.
+        """
+        lake.create(name, dict.fromkeys(_COLUMNS, "int64"), format=format_name)
+        for version in range(self.versions):
+            with context_of(lake).database.read() as session:
+                head = heads.get(session, TableName.parse(name))
+                definition = context_of(lake).definition(session, head)
+            with lake.transaction() as tx:
+                change = tx._begin_at(head, definition)
+                change.added.extend(self._of(version))
+                change.operations.append(Operation("WRITE", {}))
 
     def _of(self, version: int) -> Iterator[DataFile]:
         """The files that a version adds. Fields 1 and 2 are `id` and `k`."""

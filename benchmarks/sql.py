@@ -10,7 +10,8 @@ tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,15 +139,15 @@ def _tpch(place: Path, settings: Settings) -> tuple[list[Series], list[Claim], f
             pq.write_table(rows, plain / f"{name}.parquet")
             delta.create(name, like=rows).append(rows)
             both.create(name, like=rows, format=("delta", "iceberg")[n % 2]).append(rows)
-        ways = {
-            "lake.sql (DataFusion)": lambda: _each(queries, lambda q: len(both.sql(q))),
-            "DataFusion on Parquet": lambda: _each(queries, _datafusion(plain)),
-            "lake.sql (DuckDB)": lambda: _each(
-                queries, lambda q: len(both.sql(q, engine="duckdb"))
-            ),
-            "DuckDB on Parquet": lambda: _each(queries, _duckdb(plain)),
-            THEIRS: lambda: _each(queries, _deltalake(delta)),
+        runs: dict[str, Callable[[str], Any]] = {
+            "lake.sql (DataFusion)": both.sql,
+            "DataFusion on Parquet": _datafusion(plain),
+            "lake.sql (DuckDB)": lambda q: both.sql(q, engine="duckdb"),
+            "DuckDB on Parquet": _duckdb(plain),
+            THEIRS: _deltalake(delta),
         }
+        check_answers(queries, runs)
+        ways = {who: partial(_each, queries, one) for who, one in runs.items()}
         named = {f"{who}, TPC-H": timed(way) for who, way in ways.items()}
         series = interleave(named, rounds=settings.choose(5, 1), warm_up=1)
     times = by_name(series)
@@ -169,9 +170,18 @@ def _tpch(place: Path, settings: Settings) -> tuple[list[Series], list[Claim], f
     return series, claims, scale
 
 
+def check_answers(queries: Iterable[str], runs: Mapping[str, Callable[[str], Any]]) -> None:
+    """Raise `RuntimeError` if the sides return different numbers of rows for a query."""
+    for query in queries:
+        counts = {who: len(one(query)) for who, one in runs.items()}
+        if len(set(counts.values())) != 1:
+            message = f"the sides have different answers, {counts}, to: {query}"
+            raise RuntimeError(message)
+
+
 def _each(queries: Iterable[str], run_one: Callable[[str], Any]) -> None:
     for query in queries:
-        run_one(query)
+        len(run_one(query))
 
 
 def _datafusion(plain: Path) -> Callable[[str], Any]:

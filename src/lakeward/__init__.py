@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakeward.lake.table import Table
     from lakeward.model.addressed import Files
     from lakeward.model.cache import Cache
-    from lakeward.model.constraints import Check, ForeignKey, Unique
+    from lakeward.model.constraints import Check, ForeignKey, NotNull, Unique
     from lakeward.model.events import CommitEvent
     from lakeward.model.expressions.when import When
     from lakeward.model.policy.policy import Policy
@@ -52,6 +52,7 @@ __all__ = [
     "ForeignKey",
     "Lake",
     "LastWriterWins",
+    "NotNull",
     "Policy",
     "Replace",
     "Retry",
@@ -78,6 +79,7 @@ _HOMES = {
     "ForeignKey": "lakeward.model.constraints",
     "Lake": "lakeward.lake.lake",
     "LastWriterWins": "lakeward.write.transaction.strategy",
+    "NotNull": "lakeward.model.constraints",
     "Policy": "lakeward.model.policy.policy",
     "Replace": "lakeward.write.transaction.strategy",
     "Retry": "lakeward.write.plan.retry",
@@ -111,28 +113,29 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
 
     Args:
         target: A directory (SQLite inside it), or a `postgresql://` URL.
-        warehouse: Where the tables' files are. It is needed when the lake is made, unless the files
-            shall lie in the target's directory; the store records it, and later another one is
-            refused.
-        storage_options: How a warehouse on an object store is reached, by the names that its
-            provider's tools use (`AWS_ENDPOINT_URL`, …). What is not given is looked for in the
-            environment, then in AWS's profiles.
-        create: Make a lake when there is none. With False a missing one is `LakeNotFound`, which
-            names the nearest lake that exists, and nothing is made: a typo makes no lake.
+        warehouse: Directory or URL of the tables' files. It is required when the lake is created,
+            unless the files shall be in the target's directory. The store records it; to open
+            the lake with another warehouse raises `WrongWarehouse`.
+        storage_options: Options to access a warehouse on an object store, by the names that its
+            provider's tools use (`AWS_ENDPOINT_URL`, …). Missing options are looked up in the
+            environment, then in AWS profiles.
+        create: Create a lake if there is none. With False a missing lake raises `LakeNotFound`,
+            which names the nearest lake that exists: a typo creates no lake.
         repair: Publish commits whose files are missing, and roll back transactions of dead
             processes.
         actor: Who works with the lake; the login name and host unless said otherwise.
         merge_memory: How many bytes the data of a merge may take in memory, with the index of its
-            keys; what is larger is kept in a temporary file. What the environment says in
-            `LAKEWARD_MERGE_MEMORY` unless given, or else a quarter of the machine's memory.
+            keys; larger data is kept in a temporary file. Unless given, the value of
+            `LAKEWARD_MERGE_MEMORY` in the environment, or else a quarter of the machine's memory.
         take_over: Make a new store for a warehouse whose store is lost; then call `rebuild` or
             `import_store`. The lost store is refused from then on.
         read_only: Write nothing: no repair, no lease, no commit; every write raises
             `ReadOnlyLake`. Unless given, the lake is opened read-only where this user cannot write
             the store (no permission, a read-only file system, a role without rights, a standby).
             With False such a store is an error.
-        cache: How much of data files on an object store is kept near: a `lakeward.Cache`, or False
-            for nothing. Unless given, 128 MiB in memory. `lake.counters()` has the hits and misses.
+        cache: How much of the data files of an object store is cached locally: a `lakeward.Cache`,
+            or False for nothing. Unless given, 128 MiB in memory. `lake.counters()` has the hits
+            and misses.
 
     Raises:
         LakeNotFound: There is no lake, and `create` is False.
@@ -158,12 +161,12 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
     """Connect to a lake through its service (`lakeward serve`), for reading.
 
     Args:
-        address: The service's, such as `https://lake.example.org`.
-        token: An access token, from `lakeward token create`; None where none is needed.
+        address: The address of the service, such as `https://lake.example.org`.
+        token: An access token, from `lakeward token create`; None if the service needs none.
         timeout: Seconds to wait for an answer.
 
     Raises:
-        InvalidInput: The address is none.
+        InvalidInput: The address is not a valid URL of a service.
     """
     from lakeward.integrations.remote import RemoteLake
 
@@ -171,7 +174,7 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
 
 
 def __dir__() -> list[str]:
-    """What is there for users."""
+    """Return the public names of the package."""
     return [*__all__, "__version__"]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from threading import Lock
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from lakeward.errors import WrongWarehouse
+from lakeward.errors import LakewardError, WrongWarehouse
 from lakeward.log import binding, definitions, policies
 from lakeward.log.binding import Binding
 from lakeward.log.database import Database, Session
@@ -45,6 +46,7 @@ class LakeContext:
     events: Events = field(default_factory=Events, repr=False)
     _definitions: dict[_Key, Definition] = field(default_factory=dict, repr=False)
     _caches: dict[object, Any] = field(default_factory=dict, repr=False)
+    _last_actions: list[Callable[[], None]] = field(default_factory=list, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -55,13 +57,28 @@ class LakeContext:
         """The program name that every commit records."""
         return _program()
 
+    @property
+    def identity(self) -> str:
+        """The random id that the store and its warehouse share; empty before they are bound."""
+        return "" if self.bound is None else self.bound.identity
+
     def cache(self, make: Callable[[], _T]) -> _T:
-        """Return this lake's one object of `make`, calling it the first time."""
+        """Return the object that `make` returned for this lake; call `make` the first time only."""
         with self._lock:
             if make not in self._caches:
                 self._caches[make] = make()
             found: _T = self._caches[make]
         return found
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Have a function called before the lake is closed, such as one that writes a buffer."""
+        self._last_actions.append(action)
+
+    def end(self) -> None:
+        """Call the functions that `at_end` was given; ignore errors of the lake."""
+        for action in self._last_actions:
+            with suppress(LakewardError):
+                action()
 
     def check_bound(self, session: Session) -> None:
         """Raise `WrongWarehouse` if the lake was relocated after it was opened here."""
@@ -72,13 +89,19 @@ class LakeContext:
             raise WrongWarehouse(what, hint=hint, warehouse=self.storage.root)
 
     def definition(self, session: Session, head: Head) -> Definition:
-        """Return the newest definition of a head's table, with the policies that match; cached."""
+        """Return the newest definition of a head's table, with the policies that match.
+
+        It is cached, unless the session itself inserted definitions: if it is rolled back, another
+        definition may get the same id.
+        """
         name = head.name
         key = (head.table_id, head.definition_id, head.policy_id, name.namespace, name.name)
         found = self._definitions.get(key)
         if found is None:
             recorded = definitions.get(session, head.table_id, head.definition_id)
-            found = self._definitions[key] = self.governed(session, head, recorded)
+            found = self.governed(session, head, recorded)
+            if not session.has_redefined:
+                self._definitions[key] = found
         return found
 
     def governed(self, session: Session, head: Head, definition: Definition) -> Definition:
@@ -107,10 +130,16 @@ class HasContext(Protocol):
 class LakeLike(HasContext, Protocol):
     """Like `HasContext`, for pipelines and streams, which also begin transactions."""
 
-    def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
+    def transaction(
+        self,
+        *,
+        spark: Any = None,
+        message: str | None = None,
+        transaction_id: str | None = None,
+    ) -> Any:
         """Begin a transaction."""
 
 
 def context_of(lake: HasContext) -> LakeContext:
-    """The context of a lake: its store and files, which are no part of its public surface."""
+    """Return the context of a lake: its store and files, which its public interface hides."""
     return lake._context

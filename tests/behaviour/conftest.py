@@ -17,6 +17,9 @@ marked `representative`. The nearest of these marks counts: a test's own before 
 The warehouse is on S3 in the folders of `_S3`. Outside of `publication`, a test of both formats
 runs there for one of them, which its name decides.
 
+The files of `tests/behaviour/by_client.py` run once more, for both formats on SQLite, with all
+reads through a service.
+
 `--everywhere` (`make matrix`) runs the full product: all cases on every pair, S3 included.
 """
 
@@ -32,6 +35,7 @@ from typing import Final
 import pytest
 
 import lakeward as lw
+from tests.behaviour.by_client import part_of
 from tests.support.target import LakeTarget, s3_target
 
 _HERE: Final = Path(__file__).parent
@@ -67,7 +71,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             chosen = [(s,) for s in stores]
         case _:
             return
-    choices = [pytest.param(*c, marks=_marks(c)) for c in chosen]
+    part = part_of(metafunc.definition.path, metafunc.definition.originalname)
+    choices = [pytest.param(*c, marks=_marks(c, part)) for c in chosen]
     metafunc.parametrize(asked, choices, indirect=True, scope="module")
 
 
@@ -92,6 +97,8 @@ def _is_needed(item: pytest.Item, smoked: set[tuple[str, ...]]) -> bool:
     formats = _formats(item)
     table_format = str(item.callspec.params.get("table_format", formats[0]))
     store = str(item.callspec.params.get("store", "sqlite"))
+    if store == "service":
+        return True
     if store == "s3" and _is_left_out_on_s3(item, table_format, formats):
         return False
     if not any(m.name in _REDUCED for m in item.iter_markers()):
@@ -132,11 +139,14 @@ def _stores(metafunc: pytest.Metafunc) -> tuple[str, ...]:
     on_s3 = where.parent.name in _S3 or metafunc.config.getoption("everywhere")
     if metafunc.definition.get_closest_marker("local") is not None:
         on_s3 = False
-    return (*_STORES, "s3") if on_s3 else _STORES
+    stores = (*_STORES, "s3") if on_s3 else _STORES
+    by_client = part_of(where, metafunc.definition.originalname) is not None
+    return (*stores, "service") if by_client and "store" in metafunc.fixturenames else stores
 
 
-def _marks(chosen: tuple[str, ...]) -> list[pytest.MarkDecorator]:
-    return [getattr(pytest.mark, s) for s in ("postgres", "s3") if s in chosen]
+def _marks(chosen: tuple[str, ...], part: str | None) -> list[pytest.MarkDecorator]:
+    found = [getattr(pytest.mark, s) for s in ("postgres", "s3") if s in chosen]
+    return [*found, pytest.mark.full] if "service" in chosen and part == "full" else found
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +187,8 @@ def shared_lake(
         if store == "postgres":
             server = request.getfixturevalue("postgres_server")
             url = server.url(stack.enter_context(server.database(prepared=True)))
-        yield stack.enter_context(LakeTarget(url, warehouse, table_format).open())
+        target = LakeTarget(url, warehouse, table_format, through_service=store == "service")
+        yield stack.enter_context(target.open())
 
 
 @pytest.fixture

@@ -67,8 +67,9 @@ def picture(lake: lw.Lake) -> dict[str, Any]:
 
     Transactions that came to nothing may leave their registration, so of those only the open ones
     count, whose leases are renewed meanwhile. Violations are recorded of failed ones too. The
-    store's own files are represented by its rows.
+    store's own files are represented by its rows. Background work of earlier commits is waited for.
     """
+    lake._background.wait()
     return {"store": _store(lake), "files": _files(str(on_disk(lake.warehouse)))}
 
 
@@ -77,7 +78,9 @@ def unchanged(lake: lw.Lake) -> Generator[None]:
     """Asserts that the block leaves no trace in the store and on disk."""
     before = picture(lake)
     yield
-    assert picture(lake) == before
+    after = picture(lake)
+    changed = {kind: before[kind].items() ^ after[kind].items() for kind in before}
+    assert not any(changed.values()), changed
 
 
 def _wait_for_uploads(lake: lw.Lake) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import lakeward as lw
 from tests.cli.console import ask, run, tell
 
 
@@ -30,11 +31,37 @@ def test_a_table_is_altered_and_its_schemas_are_listed(own_shop: Path) -> None:
     assert "a currency" in shown
 
 
+def test_constraints_say_what_happens_to_rows(own_shop: Path) -> None:
+    table = "sales.orders"
+    clauses = [
+        "ALTER COLUMN id SET NOT NULL",
+        "ADD CONSTRAINT has_id NOT NULL (id) ON VIOLATION QUARANTINE",
+        "ADD CONSTRAINT one UNIQUE (id) ON VIOLATION WARN",
+    ]
+    ask("alter", table, *clauses, "--lake", own_shop)
+    with lw.open(own_shop) as lake:
+        found = lake.table(table).constraints
+        assert found["has_id"] == lw.NotNull("id", on_violation="quarantine")
+        assert found["one"] == lw.Unique("id", on_violation="warn")
+
+
+def test_features_are_enabled_by_their_properties(own_shop: Path) -> None:
+    properties = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+    clauses = [f"SET TBLPROPERTIES ('{k}' = '{v}')" for k, v in properties.items()]
+    ask("alter", "sales.orders", *clauses, "--lake", own_shop)
+    with lw.open(own_shop) as lake:
+        table = lake.table("sales.orders")
+        assert properties.items() <= table.properties.items()
+        assert {"columnMapping", "typeWidening"} <= set(table.definition.protocol["writerFeatures"])
+        assert table.count() > 0
+
+
 @pytest.mark.parametrize(
     ("clause", "word"),
     [
         ("DROP COLUMN nosuch", "nosuch"),
         ("FORGET IT", "cannot be understood"),
+        ("ADD CONSTRAINT c NOT NULL (id) ON VIOLATION WARN", "cannot only be warned of"),
         ("ALTER COLUMN id TYPE tinyint", "values"),
         ("SET TBLPROPERTIES ('delta.nosuch' = '1')", "delta.nosuch"),
     ],

@@ -55,6 +55,24 @@ def test_the_demo_as_json_has_every_check_and_leaves_nothing(
     assert set(tmp_path.iterdir()) == before
 
 
+def test_the_commands_that_the_demo_advises_are_about_a_lake_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "STEPS", QUICK)
+    monkeypatch.chdir(tmp_path)
+    answer = run("demo", "--embedded")
+    assert answer.code == 0, answer
+    _, advice = answer.out.split("Where to look next:")
+    first, *others = [line.strip() for line in advice.strip().splitlines()]
+
+    # The lake of this demo is deleted, so the others are about the one that the first makes.
+    assert "demo --embedded --into ./shop" in first
+    assert len(others) == 6
+    assert all(" --lake ./shop " in line for line in others), others
+    assert run("demo", "--embedded", "--into", "./shop").code == 0
+    assert ask("--lake", "./shop", "tables")["tables"]
+
+
 def test_a_check_that_fails_makes_the_demo_red(monkeypatch: pytest.MonkeyPatch) -> None:
     def lie(stage: Stage) -> None:
         """A promise that is not kept."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
+from typer.main import get_command
 
 from lakeward import errors
 from lakeward.cli.context import Cli
@@ -95,9 +100,38 @@ def test_an_interruption_ends_with_its_code() -> None:
     assert (text.code, text.out, text.err) == (130, "", "error: Interrupted.\n")
 
 
-def test_a_closed_pipe_is_no_error() -> None:
-    answer = run("fail", app_=_failing(BrokenPipeError()))
-    assert (answer.code, answer.out, answer.err) == (0, "", "")
+BROKEN = BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def _unread(monkeypatch: pytest.MonkeyPatch, error: Exception, *form: str) -> int:
+    """The exit code of a failing command whose output is a pipe that its reader has closed."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    program: Any = get_command(_failing(error))
+    with os.fdopen(writer, "w") as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        return int(program.main(["fail", *form], standalone_mode=False))
+
+
+def test_a_closed_pipe_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _unread(monkeypatch, BROKEN) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_command_that_fails_says_so_by_its_code_also_after_the_pipe_is_closed(
+    monkeypatch: pytest.MonkeyPatch, form: list[str]
+) -> None:
+    assert _unread(monkeypatch, errors.Conflict("Lost."), *form) == 5
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_broken_pipe_that_is_not_the_output_is_an_error(form: list[str]) -> None:
+    answer = run("fail", *form, app_=_failing(BROKEN))
+    assert answer.code == errors.StorageError.exit_code
+    assert "Broken pipe" in answer.out + answer.err
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -111,3 +111,14 @@ def test_diff_shows_rows_old_and_new(own_shop: Path) -> None:
     with_other = ask("diff", "sales.orders", "2", "--with", "sales.orders", "--lake", own_shop)
     assert (with_other["inserted"], with_other["deleted"]) == (1, 6)
     assert run("diff", "sales.orders", "--key", "id", "--lake", own_shop).code == 2
+
+
+def test_a_value_that_is_not_a_number_is_not_shown_as_changed(own_shop: Path) -> None:
+    with lw.open(own_shop) as lake:
+        table = lake.create("t", {"id": "int64", "x": "float64"})
+        table.append({"id": [1], "x": [float("nan")]})
+        table.alter().add_column("v", "int64").commit()
+        table.update(set={"v": "1"})
+    text = tell("diff", "t", "1", "--rows", "--key", "id", "--lake", own_shop)
+
+    assert "~ id=1 x=nan v=None→1" in text

@@ -19,6 +19,7 @@ from lakeward.cli.main import app
 from tests.cli.console import ask, run, tell
 
 COLUMNS = "id int64, what string"
+_WHOLE_JSON = '{"id": 1, "what": "one"}\n{"id": 2, "what": "two"}'
 
 
 @pytest.fixture
@@ -44,6 +45,8 @@ def test_files_are_taken_once(place: Path, tmp_path: Path) -> None:
     assert "1 row in 1 epoch into t, which is at version 2." in tell(*common)
     again = ask(*common)
     assert (again["rows"], again["last_epoch"]) == (0, 1)
+    edges = ask("lineage", "--lake", place, "--file", "a.ndjson")["edges"]
+    assert [(e["source"]["name"], e["target"]["name"]) for e in edges] == [(str(path), "t")]
     assert ids(place) == [1, 2, 3]
 
 
@@ -70,6 +73,33 @@ def test_files_of_every_format_are_taken_once(place: Path, tmp_path: Path, kind:
     write(1, 1)
     answer = run(*common)
     assert (answer.code, "Another file took its place" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "states", "what"),
+    [
+        ("csv", ["id,wh", "id,what\n1,one\n2,tw", "id,what\n1,one\n2,two\n"], "two"),
+        ("csv", ['id,what\n1,one\n2,"a\n', 'id,what\n1,one\n2,"a\nb"\n'], "a\nb"),
+        ("csv", ['id,what\n1,one\n2,"a\n\nb', 'id,what\n1,one\n2,"a\n\nb"\n'], "a\n\nb"),
+        ("csv", ['id,what\n1,one\n2,"a\nb"', 'id,what\n1,one\n2,"a\nb"\n'], "a\nb"),
+        ("tsv", ["id\twhat\n1\tone\n2", "id\twhat\n1\tone\n2\ttwo\n"], "two"),
+        ("jsonl", ['{"id": 1, "what": "one"}\n{"id": 2, "w', _WHOLE_JSON], "two"),
+    ],
+)
+def test_a_half_last_line_is_left_until_it_is_complete(
+    place: Path, tmp_path: Path, kind: str, states: list[str], what: str
+) -> None:
+    path = tmp_path / f"a.{kind}"
+    common = ("ingest", "--lake", place, "--from", path, "--into", "t", "--schema", COLUMNS)
+    for text in states[:-1]:
+        path.write_text(text)
+        answer = run(*common)
+        assert (answer.code, "may be incomplete, and was not taken" in answer.err) == (2, True)
+    path.write_text(states[-1])
+    assert ask(*common)["rows"] == 1
+    with lw.open(place) as lake:
+        found = {r["id"]: r["what"] for r in lake.table("t").to_arrow().to_pylist()}
+    assert found == {1: "one", 2: what}
 
 
 def test_a_value_of_a_csv_file_that_does_not_fit_is_named(place: Path, tmp_path: Path) -> None:
@@ -171,3 +201,14 @@ def test_what_makes_no_sense_is_refused(place: Path, arguments: list[str], code:
 
 def test_a_table_that_is_not_there_ends_with_code_3(place: Path) -> None:
     assert run("ingest", "--lake", place, "--from", "a.json", "--into", "t").code == 3
+
+
+def test_arrow_files_are_taken_once_by_a_pattern(place: Path, tmp_path: Path) -> None:
+    for number in (1, 2):
+        batch = pa.record_batch({"id": [number], "what": ["x"]})
+        with pa.ipc.new_file(tmp_path / f"{number}.arrow", batch.schema) as writer:
+            writer.write_batch(batch)
+    common = ("ingest", "--lake", place, "--from", tmp_path / "*.arrow", "--into", "t")
+    assert ask(*common, "--schema", COLUMNS)["rows"] == 2
+    assert ask(*common)["rows"] == 0
+    assert ids(place) == [1, 2]

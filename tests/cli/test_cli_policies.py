@@ -34,6 +34,20 @@ def test_policies_are_set_shown_and_removed(own_shop: Path) -> None:
     assert "removed" in tell("policy", "history", *lake)
 
 
+def test_a_file_says_what_happens_without_a_required_value(own_shop: Path, tmp_path: Path) -> None:
+    lake, file = ("--lake", own_shop), tmp_path / "policies.toml"
+    ask("alter", _TABLE, "ALTER COLUMN id SET NOT NULL", *lake)
+    rule = '{not_null = ["id"], on_violation = "quarantine"}'
+    file.write_text(f'[policies."{_TABLE}"]\nconstraints = {{has_id = {rule}}}\n')
+    ask("policy", "apply", file, "--yes", *lake)
+    (found,) = ask("policy", *lake)["policies"]
+    wanted = {"not_null": ["id"], "on_violation": "quarantine"}
+    assert found["policy"]["constraints"] == {"has_id": wanted}
+    assert ask("policy", "apply", file, "--dry-run", *lake)["plan"] == []
+    file.write_text(file.read_text().replace("quarantine", "warn"))
+    assert run("--json", "policy", "apply", file, "--yes", *lake).code == 2
+
+
 @pytest.mark.parametrize("suffix", [".toml", ".yaml"])
 def test_a_file_is_applied_after_its_plan(own_shop: Path, tmp_path: Path, suffix: str) -> None:
     lake = ("--lake", own_shop)

@@ -163,6 +163,11 @@ def test_a_terminal_gets_colours_unless_it_asks_for_none(shop: Path) -> None:
     assert "\x1b[32m" not in plain
 
 
+def test_rows_that_differ_are_coloured_on_a_terminal(shop: Path) -> None:
+    seen = _on_a_terminal(["diff", "sales.orders", "2", "3", "--rows", "--lake", str(shop)])
+    assert "\x1b[31m- id=" in seen
+
+
 def test_a_pipe_gets_neither_colours_nor_broken_lines(shop: Path) -> None:
     text = program("history", "sales.orders", "--lake", shop).stdout
     assert "\x1b" not in text

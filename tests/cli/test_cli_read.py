@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
+from lakeward.cli.output.rows import write_lines
 from tests.cli.console import ask, clean_environment, run, tell
 
 ODD: list[dict[str, Any]] = [
@@ -121,8 +123,13 @@ def test_csv_excludes_other_forms(lake: Path) -> None:
 def test_a_terminal_gets_a_table(lake: Path) -> None:
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "lakeward", "read", "odd", "--lake", str(lake)]
+    # Not the terminal for errors: on a slow machine a progress bar with its own codes appears.
     done = subprocess.run(
-        command, stdout=follower, stderr=follower, env=clean_environment(COLUMNS="60"), check=False
+        command,
+        stdout=follower,
+        stderr=subprocess.PIPE,
+        env=clean_environment(COLUMNS="60"),
+        check=False,
     )
     os.close(follower)
     text = re.sub(r"\x1b\[[0-9;]*m", "", os.read(leader, 100_000).decode())
@@ -150,3 +157,55 @@ def test_a_reader_of_one_line_does_not_wait_for_the_rest(lake: Path) -> None:
     assert time.monotonic() - started < 10
     # 200,000 rows take 0.5 s of CPU beyond the start; the first page takes none to speak of.
     assert after.ru_utime - before.ru_utime < 5
+
+
+def test_a_page_is_written_before_the_next_one_is_read(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written: list[int] = []
+
+    def watched(pages: Iterable[Any]) -> Iterator[Any]:
+        for page in pages:
+            yield page
+            written.append(capsys.readouterr().out.count("\n"))
+
+    with lw.open(lake) as opened:
+        write_lines(watched(opened.table("large").at().pages(size=10_000)))
+    assert written == [10_001] + [10_000] * 19
+
+
+def test_nothing_is_read_after_the_pipe_is_closed(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Closed(io.StringIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    def watched(pages: Iterable[Any]) -> Iterator[Any]:
+        for page in pages:
+            asked.append(page.offset)
+            yield page
+
+    with lw.open(lake) as opened:
+        pages = opened.table("large").at().pages(size=10_000)
+        monkeypatch.setattr(sys, "stdout", Closed())
+        with pytest.raises(BrokenPipeError):
+            write_lines(watched(pages))
+    assert asked == [0]
+
+
+def test_memory_holds_a_part_of_the_rows(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(2000), "name": [f"{n:04d}" * 500 for n in range(2000)]})
+    with lw.open(tmp_path) as opened:
+        opened.create("t", rows.schema)
+        with opened.transaction() as tx:
+            for _ in range(40):
+                tx.append("t", rows)
+        before = pa.total_allocated_bytes()
+        held = [
+            pa.total_allocated_bytes() - before for _ in opened.table("t").at().pages(size=1000)
+        ]
+    assert len(held) == 80
+    assert max(held) < 40 * rows.nbytes / 3

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 import lakeward as lw
-from tests.cli.console import ask, clean_environment, run, tell
+from tests.cli.console import ask, run, tell
+from tests.cli.serving import serving
 from tests.support.service import ARROW, orders, stream
-
-
-@contextmanager
-def serving(lake: Path, *more: str) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """A service as a process of its own, and its address."""
-    command = [sys.executable, "-m", "lakeward", "serve", "--lake", str(lake), "--json"]
-    process = subprocess.Popen(
-        [*command, "--port", "0", *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(),
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, process.stderr.read() if process.stderr else ""
-        yield process, json.loads(line)["address"]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_token_is_shown_once_listed_and_revoked(own_shop: Path) -> None:
@@ -104,3 +81,22 @@ def test_a_commit_that_is_under_way_is_finished_when_the_service_ends(own_shop: 
         assert process.wait(60) == 0
     with lw.open(own_shop) as lake:
         assert lake.table("new.orders").count() == 3
+
+
+@pytest.mark.postgres
+def test_several_workers_say_where_they_are_log_and_end_while_pages_are_open(
+    prepared_postgres_url: str, tmp_path: Path
+) -> None:
+    lw.open(prepared_postgres_url, warehouse=tmp_path).close()
+    with serving(prepared_postgres_url, "--workers", "2", "--log") as (process, address):
+        with httpx.stream("GET", f"{address}/events", timeout=60) as page:
+            assert next(page.iter_lines()).startswith("retry:")
+            assert httpx.get(f"{address}/readyz", timeout=60).status_code == 200
+            process.send_signal(signal.SIGTERM)
+            asked = time.monotonic()
+            code = process.wait(60)
+        assert code == 0
+        # Streams end at once, and not when the time for running requests is over.
+        assert time.monotonic() - asked < 15
+        assert process.stderr is not None
+        assert "GET /readyz 200" in process.stderr.read()

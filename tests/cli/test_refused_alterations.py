@@ -69,6 +69,19 @@ CASES = {
         "sales.lines",
         "",
     ),
+    "drop a column that another table refers to": Refused(
+        lambda a: a.drop_column("code"),
+        "DROP COLUMN code",
+        "of sales.lines refers to this key",
+        "Drop the foreign key of sales.lines",
+    ),
+    "forbidden value of Delta": Refused(
+        lambda a: a.set_property("delta.logRetentionDuration", "soon"),
+        "SET TBLPROPERTIES ('delta.logRetentionDuration' = 'soon')",
+        "not a duration",
+        "interval 30 days",
+        ("delta",),
+    ),
     "narrow": Refused(
         lambda a: a.change_type("id", "int32"),
         "ALTER COLUMN id TYPE int",

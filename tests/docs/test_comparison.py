@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,3 +86,20 @@ def ran(tool: str, directory: Path) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told
+
+
+@pytest.mark.parametrize(
+    ("claim", "module"),
+    [
+        ("no OIDC", "lakeward.web.openid"),
+        ("without views", "lakeward.web.iceberg.views"),
+        ("No query engine.", "lakeward.engines.sql.query"),
+        ("Spark does not alter", "lakeward.write.spark.altering"),
+        ("No tags", "lakeward.lake.tagging"),
+    ],
+)
+def test_what_is_there_is_not_called_missing(claim: str, module: str) -> None:
+    cannot = PAGE.text.partition("## What Lakeward cannot do")[2].partition("\n## ")[0]
+    assert cannot
+    assert find_spec(module) is not None
+    assert claim not in cannot

@@ -33,6 +33,9 @@ from tests.support.sparks import PROGRAM
 
 RUNS = ("python", "sh")
 MADE_OF_MISTAKES = "mistakes.md"
+_COMMAND = re.compile(
+    r"^ *(?:lakeward|python3?|pip|spark-submit|beeline|export|docker|curl) ", re.MULTILINE
+)
 """Shows lines with what they print, which is always an error; another test writes it."""
 PAGES = [p for p in pages() if any(b.language in RUNS and not installs(b) for b in p.blocks)]
 
@@ -111,6 +114,12 @@ def test_a_block_can_be_pasted_at_the_prompt_of_every_python(block: Block) -> No
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_every_example_is_shown(name: str) -> None:
     assert any(b.title == f"examples/{name}" for b in blocks("python"))
+
+
+def test_no_block_of_text_holds_commands() -> None:
+    """They would not be run."""
+    hidden = [b for b in blocks("text") if b.title != PRINTS and _COMMAND.search(b.text)]
+    assert not [str(b) for b in hidden if b.page.name != MADE_OF_MISTAKES]
 
 
 def test_blocks_are_programs_lines_of_a_shell_or_text() -> None:

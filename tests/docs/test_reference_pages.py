@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import lakeward as lw
 from lakeward import errors
 from lakeward.cli.exits import EXITS
 from lakeward.errors import LakewardError
@@ -20,8 +21,15 @@ from lakeward.model.transform import SUFFIXES, Rules, Transform, parse_term
 from lakeward.model.types import PRIMITIVES, Field, Primitive
 from tests.docs import api_page
 from tests.docs.pages import ROOT, Page, pages
+from tests.support import pythons
 
 DOCS = ROOT / "docs"
+
+
+def test_the_readme_names_the_pythons_of_the_classifiers() -> None:
+    named = re.search(r"Python (3\.\d+), (3\.\d+) or (3\.\d+)", (ROOT / "README.md").read_text())
+    assert named is not None
+    assert list(named.groups()) == pythons.promised()
 
 
 def test_the_error_tree_is_the_one_of_the_code() -> None:
@@ -58,7 +66,7 @@ def test_types_are_published_as_the_page_says() -> None:
 
 
 def test_transforms_are_published_as_the_page_says() -> None:
-    rows = table_rows(Page(DOCS / "partitioning.md").text, "transform", "of", "in Delta")
+    rows = table_rows(Page(DOCS / "partitioning.md").text, "transform", "of columns with")
     listed = {row[0].strip("`"): (row[2], row[3].strip("`").strip()) for row in rows[1:]}
     assert {parse_term(term).name for term in listed} == set(SUFFIXES) - {"identity", "void"}
     for text, (column, spelled) in listed.items():
@@ -136,3 +144,16 @@ def table_rows(text: str, *headings: str) -> list[list[str]]:
             break
         rows.append([cell.strip() for cell in line.strip("|").split("|")])
     return rows
+
+
+def test_the_page_on_transactions_names_every_operation() -> None:
+    text = Page(DOCS / "transactions.md").text
+    table = text.partition("| operation | what it does |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`tx\.(\w+)", table))
+    others = {"commit", "rollback", "outcome", "name", "set_properties", "lock_all"}
+    public = {
+        name
+        for name, member in inspect.getmembers(lw.Transaction, inspect.isfunction)
+        if not name.startswith("_") and name not in lw.Transaction._internal
+    }
+    assert named == public - others

@@ -54,3 +54,9 @@ def test_every_page_is_linked_from_the_front(front: Page) -> None:
     linked = {(front.path.parent / link.partition("#")[0]).resolve() for link in front.links}
     pages = {*DOCS.glob("*.md"), DOCS / "adr" / "README.md"} - {DOCS / "index.md"}
     assert not sorted(str(page.relative_to(ROOT)) for page in pages - linked)
+
+
+@pytest.mark.parametrize(("target", "does"), [("docs", "build"), ("docs-serve", "serve")])
+def test_make_builds_and_shows_the_site_strictly(target: str, does: str) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(rf"^{target}: setup .*\n\t.*mkdocs {does} --strict", makefile, re.MULTILINE)

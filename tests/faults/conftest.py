@@ -11,9 +11,12 @@ import pytest
 from lakeward.log.drivers.postgres import PostgresDatabase
 from lakeward.log.drivers.sqlite import SqliteDatabase
 from tests.support.losses import Losses, LossyProxy, lossy_sqlite
+from tests.support.sparks import started
 from tests.support.target import LakeTarget
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.support.postgres import Postgres
 
 
@@ -25,6 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.empty_store)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
+    """A session for any lake."""
+    with started(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 @pytest.fixture

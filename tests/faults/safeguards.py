@@ -248,8 +248,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/transaction/lifecycle.py",
-                "        if self.isolation is not Isolation.SERIALIZABLE:\n            return {}\n",
-                "        if self.isolation:\n            return {}\n",
+                "        if self.isolation is not Isolation.SERIALIZABLE:\n            return ()\n",
+                "        if self.isolation:\n            return ()\n",
             ),
         ),
         "isolation/test_isolation_delivered.py",
@@ -260,8 +260,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "TransactionState.RATIFIED, now_ms()):",
-                "TransactionState.RATIFIED, now_ms()) or transaction_id:",
+                "TransactionState.RATIFIED, now_ms(), opened_ms):",
+                "TransactionState.RATIFIED, now_ms(), opened_ms) or transaction_id:",
             ),
         ),
         "test_lost_answers.py",
@@ -298,11 +298,10 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "storage/local.py",
-                '        """Write a whole file, unless one of that name exists."""\n'
-                "        target = self._full(path)\n",
-                "        target = self._full(path)\n"
-                "        with suppress(OSError):\n"
-                "            os.unlink(target)\n",
+                "                try:\n                    self._link(target, data)\n",
+                "                with suppress(OSError):\n"
+                "                    os.unlink(target)\n"
+                "                try:\n                    self._link(target, data)\n",
             ),
         ),
         "test_publication.py",
@@ -311,7 +310,7 @@ SAFEGUARDS: Final = (
         "R5: versions are published in order",
         (
             Edit(
-                "formats/delta/format.py",
+                "formats/delta/published_files.py",
                 "    for version in progress.counted(range(first, last + 1), last + 1 - first):\n",
                 "    for version in range(last, first - 1, -1):\n",
             ),
@@ -322,7 +321,7 @@ SAFEGUARDS: Final = (
         "R5: a torn file is made whole",
         (
             Edit(
-                "formats/delta/format.py",
+                "formats/delta/published_files.py",
                 "    if data.startswith(found):\n",
                 "    if found is None:\n",
             ),
@@ -679,19 +678,43 @@ SAFEGUARDS: Final = (
         "R10: a file that is added by its path and was vacuumed is a conflict",
         (Edit("write/commit/ratify.py", "            if change.claims:\n", "            if 0:\n"),),
         "../maintain/test_vacuum_hostile.py",
-        "added_by_its_path",
+        "vanished",
     ),
     Safeguard(
-        "R10: nobody commits an unknown file while it is deleted",
+        "R10: nobody adds an unknown file by its path while it is deleted",
         (
             Edit(
-                "maintain/vacuum/run.py",
-                "if unit.why in _UNRECORDED and not storage.is_remote:",
-                "if unit.why == 0:",
+                "log/unrecorded.py",
+                "    lost = _paths(session, _ANNOUNCED, table_id).intersection(paths)",
+                "    lost = _paths(session, _ANNOUNCED, -1).intersection(paths)",
             ),
         ),
         "../maintain/test_vacuum_hostile.py",
         "nobody_adds",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what open transactions add by their paths",
+        (
+            Edit(
+                "log/unrecorded.py",
+                "    return _paths(session, _CLAIMED, table_id)",
+                "    return _paths(session, _CLAIMED, -1)",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "by_its_path_is_kept or before_its_batch",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps young files that other engines may be about to commit",
+        (
+            Edit(
+                "maintain/vacuum/plan.py",
+                "floor = FLOOR_MS if _others_may_write(head) else limits.floor_ms",
+                "floor = limits.floor_ms",
+            ),
+        ),
+        "../maintain/test_vacuum.py",
+        "sqlite and unknown_files",
     ),
     Safeguard(
         "R10: a dropped table stays while a transaction may read it",
@@ -724,9 +747,21 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R10: manifests that a restored version uses again are kept",
-        (Edit("formats/iceberg/forgotten.py", "*held, *returned}", "*held}"),),
+        (Edit("formats/iceberg/forgotten.py", "*first, *returned}", "*first}"),),
         "../maintain/test_expire.py",
         "uses_again",
+    ),
+    Safeguard(
+        "R10: manifests of versions that were held when others were vacuumed are kept",
+        (
+            Edit(
+                "log/retired.py",
+                "starts = {first, *(high for _, high in ranges(session, table_id))}",
+                "starts = {first}",
+            ),
+        ),
+        "../maintain/test_expire.py",
+        "held_when",
     ),
     Safeguard(
         "R10: a vacuum looks again at the refs of other engines",
@@ -884,7 +919,7 @@ SAFEGUARDS: Final = (
             ),
             Edit(
                 "write/plan/change.py",
-                "return not self.fixed and (bool(self.steps) or not has_files)",
+                "return not (self.fixed or self.rejected) and (bool(self.steps) or not has_files)",
                 "return has_files is not None and not (self.fixed and self.removed)",
             ),
         ),

@@ -11,6 +11,10 @@ _EDGE: Final = "../web/test_edge.py"
 _PAGES: Final = "../web/test_pages.py"
 _MALFORMED: Final = "../web/test_malformed.py"
 _CATALOG: Final = "../web/test_iceberg_catalog.py"
+_QUERIES: Final = "../web/test_queries.py"
+_PENDING: Final = "../web/test_pending_transactions.py"
+_OPENID: Final = "../web/test_openid.py"
+_COMMITS: Final = "../web/test_iceberg_commits.py"
 
 
 def _service(what: str, file: str, old: str, new: str, tests: str, only: str = "") -> Safeguard:
@@ -68,11 +72,19 @@ SERVICE_SAFEGUARDS: Final = (
     ),
     _service(
         "lists leave out what is not open to the caller",
-        "web/api/lake.py",
-        '    return {**to_json(record), "versions": versions} if versions else None',
-        "    return dict(to_json(record))",
+        "web/seen.py",
+        '    return {**to_json(record), "versions": versions, "names_now": names} if versions',
+        "    return dict(to_json(record)) if record",
         _ACCESS,
         "lists_have_only",
+    ),
+    _service(
+        "access follows the name that a table has now",
+        "web/api/writes.py",
+        "transaction_record(body.transaction_id).names_now.values()",
+        "transaction_record(body.transaction_id).versions",
+        _ACCESS,
+        "name_that_a_table_has_now",
     ),
     _service(
         "the audit trail leaves out other tables",
@@ -101,15 +113,15 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "a foreign key refers to a table that is open to the caller",
         "web/api/writes.py",
-        "    by.check_all(asked.references)\n",
+        "    by.check_all(asked.references, Role.READER)\n",
         "",
         _ACCESS,
         "names_in_bodies",
     ),
     _service(
         "the tables of a commit over several are open to the caller",
-        "web/iceberg/routes.py",
-        "            by.check(str(lake_catalog.name_of(one.namespace, one.name)))",
+        "web/iceberg/tables.py",
+        "            by.check(str(catalog.name_of(one.namespace, one.name)))",
         "            one",
         _ACCESS,
         "names_in_bodies",
@@ -117,7 +129,7 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "what is about the whole lake needs all tables",
         "web/access.py",
-        '        if not self.sees_everything:\n            what = "This is',
+        '        if not self.may_everywhere(self.needed):\n            what = "This is',
         '        if False:\n            what = "This is',
         _ACCESS,
         "about_the_whole_lake",
@@ -292,7 +304,7 @@ SERVICE_SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R1: a REST commit is ratified on the version that it requires",
-        (Edit("write/branch/remote.py", "    change.exact = commit.requires_base\n", ""),),
+        (Edit("write/branch/remote.py", "    change.exact = asked.commit.requires_base\n", ""),),
         _CATALOG,
         "holds_when_it_is_ratified",
     ),
@@ -300,9 +312,9 @@ SERVICE_SAFEGUARDS: Final = (
         "R1: delete files of other engines are kept",
         (
             Edit(
-                "lake/rest_catalog.py",
-                "if commit.changes_rows_only and not remote.adds_delete_files(",
-                "if commit.changes_rows_only or not remote.adds_delete_files(",
+                "write/branch/remote.py",
+                "        if any(not is_data(m) for m in new):\n            return True\n",
+                "",
             ),
             Edit(
                 "write/branch/iceberg.py",
@@ -317,9 +329,9 @@ SERVICE_SAFEGUARDS: Final = (
         "R1: a REST commit with a key is made once",
         (
             Edit(
-                "web/iceberg/routes.py",
-                "lake_catalog.commit(asked, transaction_id=key)",
-                "lake_catalog.commit(asked)",
+                "web/iceberg/tables.py",
+                "catalog.commit(asked, transaction_id=key, ",
+                "catalog.commit(asked, ",
             ),
         ),
         "test_rest_kills.py",
@@ -330,8 +342,11 @@ SERVICE_SAFEGUARDS: Final = (
         (
             Edit(
                 "lake/rest_catalog.py",
-                "        with begun as tx:\n            for name, commit in wanted:\n",
-                "        for name, commit in wanted:\n"
+                "        with begun as tx:\n"
+                "            if key is not None:\n"
+                "                register_keyed(self._context, tx, key, what)\n"
+                "            for one in asked:\n",
+                "        for one in asked:\n"
                 "            with self._transactions.begin(\n"
                 '                isolation="snapshot", message=None\n'
                 "            ) as tx:\n",
@@ -341,18 +356,18 @@ SERVICE_SAFEGUARDS: Final = (
         "several_tables or keeps_all_back",
     ),
     _service(
-        "a key of other tables acknowledges nothing",
-        "lake/rest_catalog.py",
-        "            if not set(done.versions) <= {str(name) for name, _ in wanted}:",
-        "            if not wanted:",
-        _CATALOG,
-        "acknowledges_nothing",
+        "a key of another request acknowledges nothing",
+        "write/commit/once.py",
+        "        if found != (what, context.actor):",
+        "        if not found:",
+        "../web/test_idempotency_keys.py",
+        "caller or fewer_tables or another_commit",
     ),
     _service(
         "settings of the lake are no properties for engines",
         "formats/iceberg/requests.py",
-        "        if kept is not None:",
-        "        if kept is not None and not kept:",
+        "    if kept is not None:",
+        "    if kept is not None and not kept:",
         _CATALOG,
         "settings_of_the_lake",
     ),
@@ -363,5 +378,185 @@ SERVICE_SAFEGUARDS: Final = (
         '    if re.fullmatch(r"\\0", location) and not re.fullmatch(',
         _CATALOG,
         "own_place_only",
+    ),
+    _service(
+        "clients do not expire versions that the lake promises",
+        "write/branch/remote_swap.py",
+        "        if number in held or",
+        "        if not number and",
+        _COMMITS,
+        "promises",
+    ),
+    _service(
+        "clients do not move tags of the lake",
+        "write/branch/remote_swap.py",
+        "    if taken is not None:",
+        "    if taken is not None and not taken:",
+        _COMMITS,
+        "moved_by_the_lake_only",
+    ),
+    _service(
+        "files elsewhere are named by those who may register tables",
+        "web/iceberg/tables.py",
+        "    return by.may_everywhere(Role.ADMIN)",
+        "    return by is not None",
+        _COMMITS,
+        "name_files_elsewhere",
+    ),
+    Safeguard(
+        "R1: definitions of several tables are one transaction",
+        (
+            Edit(
+                "write/branch/remote_swap.py",
+                "author = Author(context.actor, transaction_id,",
+                "author = Author(context.actor, None,",
+            ),
+        ),
+        _COMMITS,
+        "several_definitions",
+    ),
+    Safeguard(
+        "R1: a change without a version is made once",
+        (
+            Edit(
+                "write/commit/once.py",
+                "    if was_made(context, session, key, what):\n        return False\n",
+                "",
+            ),
+        ),
+        "../web/test_iceberg_namespaces.py",
+        "made_once",
+    ),
+    Safeguard(
+        "L6: published bytes have the name of their version",
+        (
+            Edit(
+                "formats/delta/publication.py",
+                "return head_of_commit(session, head, commit), commit, definition",
+                "return head, commit, definition",
+            ),
+        ),
+        "../behaviour/features/test_identity_columns.py",
+        "owed_before",
+    ),
+    Safeguard(
+        "a clone is checked against policies that are set while it is made",
+        (
+            Edit(
+                "write/tables/clone.py",
+                "        if policies.for_table(session, name) != checked:\n",
+                "        if 0:\n",
+            ),
+        ),
+        "../behaviour/policies/test_policies_of_new_tables.py",
+        "while_a_table_is_cloned",
+    ),
+    _service(
+        "tokens of a provider are signed by a key pair",
+        "web/openid.py",
+        '_ALGORITHMS: Final = ("RS256",',
+        '_ALGORITHMS: Final = ("none", "HS256", "RS256",',
+        _OPENID,
+        "forged",
+    ),
+    _service(
+        "tokens of a provider are for this service",
+        "web/openid.py",
+        "                audience=self.audience,\n",
+        '                audience=[self.audience, "somebody-else"],\n',
+        _OPENID,
+        "forged and another",
+    ),
+    _service(
+        "an address that nobody has verified gives no role",
+        "web/openid.py",
+        'claims.get("email_verified") is True and isinstance(email, str)',
+        "isinstance(email, str)",
+        _OPENID,
+        "verified_addresses",
+    ),
+    _service(
+        "a role for some tables is none for others",
+        "web/access.py",
+        "        if not self.may_with(name, needed):",
+        "        if not self.may(needed):",
+        _OPENID,
+        "roles_of_the_lake",
+    ),
+    _service(
+        "whoever tries tokens is limited",
+        "web/edge.py",
+        "is_stranger and not self._strangers.takes(address)",
+        "is_stranger and not address",
+        _EDGE,
+        "tries_tokens",
+    ),
+    _service(
+        "a query reads open tables only",
+        "web/query_worker.py",
+        "            if not any(pattern.matches(parsed) for pattern in patterns):",
+        "            if not patterns:",
+        _QUERIES,
+        "reach_nothing_else",
+    ),
+    _service(
+        "rows of a query are complete only if its process says so",
+        "web/queries.py",
+        "if self._stdout.read() != END or self._process.wait() != 0:",
+        "if False:",
+        _QUERIES,
+        "killed_query or late_row",
+    ),
+    _service(
+        "an Arrow stream that an error ended is not valid",
+        "web/api/rows.py",
+        "            yield _INCOMPLETE\n",
+        "            pass\n",
+        _QUERIES,
+        "killed_query or late_row",
+    ),
+    _service(
+        "a query has a limit of time",
+        "web/queries.py",
+        "            timer.start()\n",
+        "",
+        _QUERIES,
+        "never_ends",
+    ),
+    _service(
+        "a transaction of several requests belongs to one user",
+        "lake/pending.py",
+        "if not rows or rows[0].actor != self._context.actor:",
+        "if not rows:",
+        _PENDING,
+        "belongs_to",
+    ),
+    _service(
+        "its operations are checked again at the commit",
+        "web/api/transactions.py",
+        "        _check(by, dict(operation))\n",
+        "        dict(operation)\n",
+        _PENDING,
+        "until_the_commit",
+    ),
+    _service(
+        "a commit expects versions of open tables only",
+        "web/api/transactions.py",
+        "    by.check_all(body.expected, Role.READER)\n",
+        "",
+        _PENDING,
+        "until_the_commit",
+    ),
+    Safeguard(
+        "R1: an operation that is sent twice counts once",
+        (
+            Edit(
+                "lake/pending.py",
+                "        place = known[-1].seq + 1 if number is None else number\n",
+                "        place = known[-1].seq + 1\n",
+            ),
+        ),
+        "../web/test_pending_transactions.py",
+        "sent_twice",
     ),
 )

@@ -1,7 +1,13 @@
-"""R1 for compactions and migrations: a process killed at any step changes no row and loses none."""
+"""R1 for compactions, also automatic ones, and for migrations.
+
+A process that is killed at any step changes no row and loses none.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -12,7 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeward as lw
+from lakeward.maintain.optimize import automatic
 from lakeward.model import steps
+from lakeward.write.transaction import publishing
+from tests.faults.test_kill import happened
 from tests.support import processes
 from tests.support.invariants import check_lake
 from tests.support.leases import run_out
@@ -22,6 +31,8 @@ from tests.support.target import LakeTarget
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 _SHORT: Final = ("move.written", "move.staged", "ratify.inserted", "ratify.committed")
+_SHORTEST: Final = ("move.staged", "ratify.inserted")
+_APPENDS: Final = 12
 _SCHEMA: Final = {"id": "int64", "v": "string"}
 
 
@@ -65,6 +76,56 @@ def optimize_until_killed(pipe: Connection, target: LakeTarget, step: str) -> No
     table.optimize()
     lake.close()
     pipe.send("done")
+
+
+@sizes("points", short=_SHORTEST, full=(*steps.MOVE_STEPS, *steps.STEPS))
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_kill_in_a_compaction_of_the_background_loses_no_row(
+    lake_target: LakeTarget, make_lake: Callable[[], lw.Lake], form: str, points: tuple[str, ...]
+) -> None:
+    """The policy `auto_compaction` compacts beside the appends that the process goes on with."""
+    lake = make_lake()
+    lake.create("t", _SCHEMA, format=form, policy={"auto_compaction": True})
+    killed = 0
+    expected: list[int] = []
+    for number, step in enumerate(points):
+        version = lake.table("t").version
+        lake.close()
+        worker = processes.start(append_until_killed, lake_target, step, number * 100)
+        said = worker.finish()
+        killed += worker.killed
+        lake = make_lake()
+        table = lake.table("t")
+        expected += sorted({i for i in said if happened(lake, f"append-{i}")})
+        assert sorted(table.to_arrow()["id"].to_pylist()) == expected, step
+        # Each id is said before its commit and after it.
+        assert {i for i in said if said.count(i) == 2} <= set(expected), step
+        for transaction in lake.transactions(state="open"):
+            run_out(lake, transaction.transaction_id)
+        table.optimize()
+        assert sorted(table.to_arrow()["id"].to_pylist()) == expected, step
+        assert len(table.files()) == 1, step
+        check_lake(lake, ["t"], since=version)
+    assert killed >= len(_SHORTEST)
+    print(f"\nR1 {form}: {killed} compactions in the background killed, no row lost")
+
+
+def append_until_killed(pipe: Connection, target: LakeTarget, step: str, first: int) -> None:
+    """Append rows, with small files compacted in the background, and be killed at a step of it."""
+    publishing._COMPACTED_EVERY = automatic.ENOUGH = 3  # type: ignore[misc]
+
+    def observer(reached: str) -> None:
+        if reached == step and threading.current_thread() is not threading.main_thread():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    steps.observe(observer)
+    lake = target.open()
+    for number in range(first, first + _APPENDS):
+        pipe.send(number)
+        with lake.transaction(transaction_id=f"append-{number}") as tx:
+            tx.append("t", {"id": [number], "v": ["x"]})
+        pipe.send(number)
+    lake.close()
 
 
 @pytest.mark.parametrize("step", ["migrate.created", "ratify.inserted", "migrate.taken"])

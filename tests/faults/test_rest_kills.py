@@ -20,7 +20,7 @@ import lakeward as lw
 from lakeward.model import steps
 from tests.support import processes
 from tests.support.rest import catalog_of, staged
-from tests.support.service import Service
+from tests.support.service import ARROW, Service, stream
 from tests.support.sizes import sizes
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -73,6 +73,68 @@ def test_a_killed_service_commits_both_tables_or_none_and_once(tmp_path: Path, k
             done += number
     print(f"{done} kills, {ratified} after ratification: {dict(hits)}")
     assert 0 < ratified < done
+
+
+@sizes("kills", short=4, full=200)
+def test_a_killed_service_commits_a_transaction_of_several_requests_once(
+    tmp_path: Path, kills: int
+) -> None:
+    ratified = 0
+    with lw.open(tmp_path) as lake, Service(lake, anonymous=None, rate=1e6, burst=1e6) as alive:
+        for name, kind in zip(TABLES, ("delta", "iceberg"), strict=True):
+            lake.create(name, "n int64", format=kind)
+        secret = lake.create_token("etl", role="writer").secret
+        begin_over_requests(alive.client(secret), "over-000000", 0)
+        reached: list[str] = []
+        steps.observe(reached.append)
+        try:
+            assert commit_over_requests(alive.url, secret, "over-000000").status_code == 200
+        finally:
+            steps.observe(None)
+        places = from_both_ends([(step, 1) for step in dict.fromkeys(reached)])
+        for number in range(1, kills + 1):
+            step, occurrence = places[number % len(places)]
+            name = f"over-{number:06d}"
+            begin_over_requests(alive.client(secret), name, number)
+            worker = processes.start(serve_until_killed, str(tmp_path), step, occurrence)
+            address = worker.hear()
+            with pytest.raises(httpx.TransportError):
+                commit_over_requests(address, secret, name)
+            worker.finish()
+            assert worker.killed, step
+            before = rows_of(lake)
+            assert before[0] == before[1], step
+            ratified += number in before[0]
+
+            answer = commit_over_requests(alive.url, secret, name)
+
+            assert answer.status_code == 200, (step, answer.text)
+            wanted = list(range(number + 1))
+            assert rows_of(lake) == [wanted, wanted], step
+        assert not any((Path(lake.warehouse) / "_pending").iterdir())
+        assert lake.doctor().healthy
+    print(f"{kills} kills, {ratified} after ratification")
+    assert 0 < ratified < kills
+
+
+def begin_over_requests(client: httpx.Client, name: str, number: int) -> None:
+    """Send a transaction that appends a number to both tables, without its commit."""
+    path = "/api/v1/transactions"
+    assert client.post(path, json={"id": name}).status_code == 201
+    for table in TABLES:
+        sent = client.post(
+            f"{path}/{name}/rows",
+            params={"table": table},
+            content=stream(pa.table({"n": [number]})),
+            headers={"content-type": ARROW},
+        )
+        assert sent.status_code == 200, sent.text
+
+
+def commit_over_requests(address: str, secret: str, name: str) -> httpx.Response:
+    headers = {"authorization": f"Bearer {secret}"}
+    path = f"{address}/api/v1/transactions/{name}/commit"
+    return httpx.post(path, json={}, headers=headers, timeout=60)
 
 
 def from_both_ends(places: list[tuple[str, int]]) -> list[tuple[str, int]]:

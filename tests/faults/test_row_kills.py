@@ -229,3 +229,57 @@ def happened(lake: lw.Lake, label: str) -> bool:
         return lake.outcome(label).committed
     except TransactionNotFound:
         return False
+
+
+_OF_QUARANTINE: Final = (
+    *steps.QUARANTINE_STEPS,
+    "validate.done",
+    "ratify.inserted",
+    "ratify.committed",
+    "commit.acknowledged",
+)
+
+
+@pytest.mark.parametrize("kind", ["delta-marked", pytest.param("iceberg", marks=pytest.mark.full)])
+@sizes("kills", short=len(_OF_QUARANTINE), full=10 * len(_OF_QUARANTINE))
+def test_a_kill_loses_no_row_that_is_put_back(
+    lake_target: LakeTarget, make_lake: Callable[[], lw.Lake], kind: str, kills: int
+) -> None:
+    lake = make_lake()
+    marked = {"merge_on_read": True, "merge_on_read_fraction": 1}
+    lake.create(
+        "t",
+        _SCHEMA,
+        format=kind.partition("-")[0],
+        policy=marked if kind == "delta-marked" else {},
+        constraints={"positive": lw.Check("v > 0", on_violation="quarantine")},
+    )
+    rows = {n: n for n in range(1, 7)}
+    with lake.transaction() as tx:
+        tx.append("t", [{"id": n, "v": v} for n, v in rows.items()])
+    kept_out = 0
+    for number in range(kills):
+        lake.close()
+        step, label = _OF_QUARANTINE[number % len(_OF_QUARANTINE)], f"put-back-{number}"
+        worker = processes.start(reject_until_killed, lake_target, label, step)
+        worker.finish()
+        assert worker.killed, step
+        lake = make_lake()
+        if happened(lake, label):
+            rows = {n: v if n == 3 else v + 1 for n, v in rows.items()}
+            kept_out += 1
+        names = [table.name for table in lake.tables()]
+        found = check_lake(lake, names)
+        assert found["t"] == rows_of(rows), step
+        aside = lake.table("t__quarantine").count() if "t__quarantine" in names else 0
+        assert aside == kept_out, step
+    assert kept_out == 2 * kills // len(_OF_QUARANTINE)
+    assert [f for f in wrong(lake) if "transaction-open" not in f] == []
+
+
+def reject_until_killed(pipe: Connection, target: LakeTarget, label: str, step: str) -> None:
+    processes.kill_myself_at(step, 1)
+    with target.open().transaction(transaction_id=label) as tx:
+        tx.update("t", set={"v": "v + 1"}, where="id <> 3")
+        tx.update("t", set={"v": "-v"}, where="id = 3")
+    pipe.send("not killed")

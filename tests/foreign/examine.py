@@ -64,7 +64,17 @@ class Examination:
     def adopt(self, subject: Subject) -> lw.Table:
         """Take a table in."""
         name = f"foreign.table_{next(_NUMBERS)}"
-        return self._lake.adopt(name, subject.location, **subject.options)
+        is_read = subject.format == "delta" and subject.reader is None
+        before = DeltaTable(subject.location).protocol() if is_read else None
+        table = self._lake.adopt(name, subject.location, **subject.options)
+        if before is not None:
+            after = DeltaTable(table.location).protocol()
+            assert set(before.writer_features or ()) <= set(after.writer_features or ())
+            if before.min_reader_version != 2:  # column mapping becomes a feature
+                assert after.min_reader_version == before.min_reader_version
+                assert (after.reader_features is None) == (before.reader_features is None)
+                assert set(after.reader_features or ()) == set(before.reader_features or ())
+        return table
 
     def of(self, subject: Subject, seed: int, conditions: int) -> None:
         """Adopt a table and compare what conditions find and delete with the evaluator."""

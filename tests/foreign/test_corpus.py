@@ -24,7 +24,8 @@ def test_a_delta_table_of_deltalake(tmp_path: Path, feature: str, conditions: in
     seed = list(corpus_delta.RECIPES).index(feature) + conditions
     subject = corpus_delta.RECIPES[feature](tmp_path / "table", random.Random(seed))
     with lw.open(tmp_path / "lake") as lake:
-        Examination(lake, Figures()).of(subject, seed, conditions)
+        deletes = 1.0 if conditions > 10 else 0.25
+        Examination(lake, Figures(), deletes=deletes).of(subject, seed, conditions)
 
 
 @conditions
@@ -33,4 +34,5 @@ def test_an_iceberg_table_of_pyiceberg(tmp_path: Path, feature: str, conditions:
     seed = list(corpus_iceberg.RECIPES).index(feature) + conditions
     with lw.open(tmp_path / "lake") as lake, their_catalog(tmp_path / "theirs") as catalog:
         subject = corpus_iceberg.RECIPES[feature](catalog, "corpus.table", random.Random(seed))
-        Examination(lake, Figures()).of(subject, seed, conditions)
+        deletes = 1.0 if conditions > 10 else 0.25
+        Examination(lake, Figures(), deletes=deletes).of(subject, seed, conditions)

@@ -110,7 +110,7 @@ def test_a_condition_finds_its_rows(lake: lw.Lake, name: str) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["views", "vector"])
+@pytest.mark.parametrize("name", ["by_name", "by_id", "views", "vector"])
 def test_a_delete_removes_exactly_its_rows(lake: lw.Lake, name: str) -> None:
     rows = [r for r in _ROWS if name != "vector" or r["id"] != 3]
     wrong = {}

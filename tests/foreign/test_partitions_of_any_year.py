@@ -37,3 +37,24 @@ def test_rows_are_found_deleted_and_published(tmp_path: Path, kind: str) -> None
         QueryBuilder().register("t", DeltaTable(location)).execute("SELECT id, part FROM t")
     )
     assert sorted(from_arrow(theirs), key=lambda r: r["id"]) == left
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
+def test_tables_of_our_own_are_read_and_described(tmp_path: Path, kind: str, mode: str) -> None:
+    values = DAYS if kind == "date" else [d * DAY + 1 for d in DAYS]
+    rows = pa.table({"id": pa.array(range(5), pa.int64()), "part": array(values, kind)})
+    expected = [{"id": i, "part": v} for i, v in enumerate(values)]
+    with lw.open(tmp_path / "lake") as lake:
+        properties = {} if mode == "none" else {"delta.columnMapping.mode": mode}
+        table = lake.create("t", rows.schema, partition_by=["part"], properties=properties)
+        table.append(rows)
+        lake.table("t").append(rows.slice(0, 1))
+        found = sorted(from_arrow(table.to_arrow()), key=lambda r: r["id"])
+        assert found == [expected[0], *expected]
+        for engine in ("datafusion", "duckdb"):
+            some = lake.sql("SELECT id FROM t WHERE id < 2", engine=engine).to_arrow()
+            assert sorted(some["id"].to_pylist()) == [0, 0, 1]
+        column = lake.table("t").statistics().columns["part"]
+        assert str(column.minimum).startswith("-9999-01-01")
+        assert str(column.maximum).startswith("9999-12-31")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from datafusion import SessionContext
 import lakeward as lw
 from lakeward.integrations.datafusion import register, register_changes
 from lakeward.integrations.datasets import DatasetLocation, ScanOptions
+from lakeward.integrations.ibis import connect
 
 
 @pytest.fixture
@@ -43,6 +45,30 @@ def test_the_files_of_a_version_are_read_by_datafusion_itself(lake: lw.Lake) -> 
     register(context, "before", lake.table("t").at(version=1))
     assert _ids(context, "SELECT id FROM before ORDER BY id") == [10, 11]
     assert done.to_json()["reason"] == done.reason
+
+
+@pytest.mark.parametrize("where", ["", "WHERE day = 1", "WHERE day > 0 AND name <> 'n0'"])
+@pytest.mark.parametrize("by_ibis", [False, True])
+def test_a_file_that_is_deleted_after_its_table_was_registered_is_missed(
+    lake: lw.Lake, where: str, by_ibis: bool
+) -> None:
+    lake.create("plain", "id int64, name string, day int32")
+    lake.create("one", "id int64, name string, day int32")
+    for name, times in (("plain", 2), ("one", 1)):
+        for _ in range(times):
+            lake.table(name).append(lake.table("t").to_arrow())
+    for name in ("t", "plain", "one"):
+        query = f"SELECT id FROM {name} {where}"
+        if by_ibis:
+            run = connect(lake, engine="datafusion").sql(query).to_pyarrow
+        else:
+            context = SessionContext()
+            register(context, name, lake.table(name))
+            run = partial(_ids, context, query)
+        for path in Path(lake.table(name).location).rglob("*.parquet"):
+            path.unlink()
+        with pytest.raises(Exception, match="not found"):
+            run()
 
 
 def _deleted(lake: lw.Lake) -> lw.Table:
@@ -133,6 +159,16 @@ def test_scan_options_are_in_effect_and_recorded(lake: lw.Lake) -> None:
     as_text = pa.schema([("id", pa.string())])
     register(context, "s", table, scan={"schema": as_text})
     assert pa.table(context.sql("SELECT * FROM s")).schema.names == ["id"]
+
+
+def test_a_schema_and_the_column_of_file_names_go_together(lake: lw.Lake) -> None:
+    context = SessionContext()
+    options = {"file_name_column": "file", "schema": pa.schema([("id", pa.int64())])}
+    register(context, "t", lake.table("t"), scan=options)
+    rows = pa.table(context.sql("SELECT * FROM t ORDER BY id"))
+    assert rows.schema.names == ["id", "file"]
+    assert rows["id"].to_pylist() == [10, 11, 20, 21]
+    assert len(set(rows["file"].to_pylist())) == 2
 
 
 def test_change_data_is_registered_too(lake: lw.Lake) -> None:

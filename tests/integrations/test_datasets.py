@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lakeward as lw
@@ -176,3 +177,62 @@ def test_a_version_that_is_not_there_and_a_wrong_format_are_told(lake: lw.Lake) 
         Dataset(lake=lake, location=other).to_arrow()
     with pytest.raises(lw.errors.NotFound, match="nobody"):
         Datasets(lake)["nobody"]
+
+
+@pytest.mark.parametrize("mode", ["ignore", "error", "append"])
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_first_write_that_fails_leaves_no_table(lake: lw.Lake, mode: str, format_: str) -> None:
+    entry = {
+        "table": "n",
+        "write": {"mode": mode, "format": format_},
+        "constraints": {"positive": "a > 0"},
+        "policy": {"target_file_size": "64MB"},
+    }
+    found = Datasets(lake, {"d": entry})["d"]
+    with pytest.raises(lw.errors.ConstraintViolation):
+        found.write(pa.table({"a": [-1]}))
+    assert [t.name for t in lake.tables()] == ["sales.orders"]
+    found.write(pa.table({"a": [1]}))
+    table = lake.table("n")
+    assert table.to_arrow().to_pylist() == [{"a": 1}]
+    assert dict(table.definition.constraints) == {"positive": "a > 0"}
+    assert lake.policy("n").policy.target_file_size == 64 * 2**20
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("ignore", [7]), ("error", [7]), ("append", [7, 1])])
+def test_a_table_that_another_process_makes_meanwhile_is_seen(
+    lake: lw.Lake, mode: str, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"table": "n", "write": {"mode": mode}, "constraints": {"positive": "a > 0"}}
+    found = Datasets(lake, {"d": entry})["d"]
+    exists = Dataset._exists
+
+    def between(own: Dataset, name: str) -> bool:
+        monkeypatch.undo()
+        answer = exists(own, name)
+        lake.create("n", "a int64").append([{"a": 7}])
+        return answer
+
+    monkeypatch.setattr(Dataset, "_exists", between)
+    if mode == "error":
+        with pytest.raises(lw.errors.AlreadyExists):
+            found.write(pa.table({"a": [1]}))
+    else:
+        found.write(pa.table({"a": [1]}))
+    assert lake.table("n").to_arrow()["a"].to_pylist() == kept
+
+
+def test_an_arrow_dataset_has_the_columns_and_rows_of_the_location(datasets: Datasets) -> None:
+    found = datasets["first"].to_dataset()
+    assert (found.schema.names, found.count_rows()) == (["id"], 0)
+    lake = datasets["first"].lake
+    place = DatasetLocation(table="sales.orders", columns=["amount"], where="id > 1 and id < 5")
+    found = Dataset(lake=lake, location=place).to_dataset()
+    assert found.to_table() == Dataset(lake=lake, location=place).to_arrow()
+    assert sorted(found.to_table()["amount"].to_pylist()) == [20, 30, 40]
+    kept = found.to_table(filter=pc.field("amount") > 20)["amount"].to_pylist()
+    assert sorted(kept) == [30, 40]
+    assert sum(part.scanner().count_rows() for part in found.get_fragments()) == 3
+    wrong = DatasetLocation(table="sales.orders", columns=["nope"])
+    with pytest.raises(lw.errors.InvalidInput, match="nope"):
+        Dataset(lake=lake, location=wrong).to_dataset()

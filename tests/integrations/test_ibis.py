@@ -185,6 +185,8 @@ def test_sql_knows_tables_by_their_names(con: LakeIbis) -> None:
 def test_bad_input_is_refused(lake: lw.Lake) -> None:
     with pytest.raises(lw.errors.InvalidInput, match="engine"):
         connect(lake, engine="oracle")
+    with pytest.raises(lw.errors.InvalidInput, match="spark"):
+        connect(lake, engine="duckdb", spark=object())
     with connect(lake) as con:
         with pytest.raises(lw.errors.TableNotFound, match="nothing"):
             con.table("nothing")
@@ -192,5 +194,9 @@ def test_bad_input_is_refused(lake: lw.Lake) -> None:
             con.table("sales.orders", version=99)
         with pytest.raises(lw.errors.InvalidInput, match="table"):
             con.insert("gold.due", con.table("gold.due").id.max())
+        with connect(lake, engine="duckdb") as other:
+            both = con.table("gold.due").union(other.table("gold.due"))
+            with pytest.raises(lw.errors.InvalidInput, match="several connections"):
+                con.insert("gold.due", both)
         with pytest.raises(lw.errors.UnsupportedFeature):
             con.sql("DELETE FROM gold.due")

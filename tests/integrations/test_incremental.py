@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -103,6 +104,79 @@ def test_of_two_runs_at_once_one_is_refused(lake: lw.Lake) -> None:
     assert store.cursors("sums")["orders"].run == 2
 
 
+def test_a_run_that_begins_while_another_one_ends_processes_no_change_twice(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StateStore(lake)
+    seen: list[int] = []
+
+    def compute() -> None:
+        with store.run("ids", inputs=["orders"]) as run:
+            one = run.inputs["orders"]
+            rows = one.snapshot.to_arrow() if one.since is None else one.changes()
+            ids = sorted(rows["id"].to_pylist())
+            run.upsert("daily", [{"day": run.number, "price": len(ids)}], key="day")
+        seen.extend(ids)
+
+    _add(lake, (1, 1, 10))
+    compute()
+    _add(lake, (2, 1, 10))
+    begin = lw.Lake.transaction
+
+    def begin_late(own: lw.Lake, **given: Any) -> Any:
+        monkeypatch.undo()
+        _add(lake, (3, 1, 10))
+        compute()
+        return begin(own, **given)
+
+    monkeypatch.setattr(lw.Lake, "transaction", begin_late)
+    compute()
+    assert seen == [1, 2, 3]
+    assert store.cursors("ids")["orders"].version == lake.table("orders").version
+    compute()
+    assert seen == [1, 2, 3]
+
+
+def test_a_run_whose_transaction_sees_an_older_version_of_an_input_is_refused(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StateStore(lake)
+    _add(lake, (1, 1, 10))
+    pin = lw.Lake.snapshot
+
+    def pin_late(own: lw.Lake, **given: Any) -> Any:
+        monkeypatch.undo()
+        _add(lake, (2, 1, 10))
+        return pin(own, **given)
+
+    def compute() -> None:
+        with store.run("ids", inputs=["orders"]) as run:
+            seen.append(run.tx.read("orders").num_rows)
+
+    seen: list[int] = []
+    monkeypatch.setattr(lw.Lake, "snapshot", pin_late)
+    with pytest.raises(Conflict, match="at version 2, and its transaction at version 1"):
+        compute()
+    assert store.cursors("ids") == {}
+    compute()
+    assert seen == [1, 2]
+
+
+def test_a_cursor_beyond_its_table_is_refused(lake: lw.Lake) -> None:
+    store = StateStore(lake)
+    _add(lake, (1, 1, 10))
+    with store.run("ids", inputs=["orders"]):
+        pass
+    with lake.transaction() as tx:
+        tx.update(store.cursors_table, set={"version": "9"}, where="input = 'orders'")
+    wrong = pytest.raises(Conflict, match="has processed version 9")
+    with wrong, store.run("ids", inputs=["orders"]):
+        pass
+    store.forget("ids")
+    with store.run("ids", inputs=["orders"]) as run:
+        assert run.inputs["orders"].since is None
+
+
 def _total(run: Run) -> pa.Table:
     rows = run.inputs["orders"].snapshot.to_arrow()
     return rows.group_by("day").aggregate([("price", "sum")]).rename_columns(["day", "price"])
@@ -132,3 +206,22 @@ def test_mistakes_are_told(lake: lw.Lake) -> None:
         pass
     with pytest.raises(TableNotFound), store.run("x", inputs=["nope"]):
         pass
+
+
+def test_the_state_is_that_of_the_previous_run_whatever_its_inputs(lake: lw.Lake) -> None:
+    store = StateStore(lake)
+    for number, inputs in enumerate((["orders", "daily"], ["daily"], ["orders"], ["daily"])):
+        with store.run("c", inputs=inputs) as run:
+            assert run.before == (number or None)
+            run.state = number + 1
+
+
+def test_a_run_counts_all_rows_that_it_wrote_to_an_output(lake: lw.Lake) -> None:
+    store = StateStore(lake)
+    with store.run("c", inputs=["orders"]) as run:
+        first = run.upsert("daily", [{"day": 1, "price": 1}, {"day": 2, "price": 2}], key="day")
+        run.upsert("daily", [{"day": 2, "price": 3}, {"day": 3, "price": 3}], key="day")
+        run.replace("daily", [{"day": 1, "price": 9}], where="day = 1")
+        assert first.inserted == 2
+    (row,) = lake.table(store.runs_table).to_arrow().to_pylist()
+    assert (row["output"], row["inserted"], row["updated"], row["deleted"]) == ("daily", 4, 1, 1)

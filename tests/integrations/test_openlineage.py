@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from referencing import Registry, Resource
 
 import lakeward as lw
 from lakeward.errors import ConstraintViolation
-from lakeward.integrations.openlineage import _without_secrets, send_commits
+from lakeward.integrations.openlineage import Sender, _without_secrets, send_commits
 
 SCHEMAS = Path(__file__).parents[1] / "support" / "openlineage"
 
@@ -94,6 +95,63 @@ def test_a_commit_is_an_event_with_schema_version_columns_and_counts(opened: lw.
     del target["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
     with pytest.raises(jsonschema.ValidationError, match="inputFields"):
         checked([event])
+
+
+def test_a_source_that_was_dropped_since_is_sent_by_its_name(opened: lw.Lake) -> None:
+    client = Collected()
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE tmp AS SELECT id FROM raw")
+    heard: list[Any] = []
+    opened.on("commit", heard.append)
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE last AS SELECT id FROM tmp")
+    assert opened.wait_for_listeners()
+    opened.drop("tmp")
+    Sender(opened, client, "shop").commit(heard[0])
+    (event,) = sent(opened, client)
+    assert [source["name"] for source in event["inputs"]] == ["tmp"]
+
+
+def test_a_table_that_is_created_with_rows_has_their_statistics(opened: lw.Lake) -> None:
+    client = Collected()
+    opened.table("raw").append([{"id": 1, "amount": 2.5}, {"id": 2, "amount": 3.0}])
+    send_commits(opened, client=client)
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE made AS SELECT id FROM raw")
+    opened.clone("raw", "cloned")
+    for event in sent(opened, client):
+        (target,) = event["outputs"]
+        written = target["outputFacets"]["outputStatistics"]
+        assert (written["rowCount"], written["fileCount"]) == (2, 1)
+        assert written["size"] > 0
+
+
+def test_tables_that_were_dropped_renamed_or_vacuumed_meanwhile_stop_no_event(
+    opened: lw.Lake,
+) -> None:
+    class Waiting(Collected):
+        go = threading.Event()
+
+        def emit(self, event: Any) -> None:
+            assert self.go.wait(60)
+            super().emit(event)
+
+    client = Waiting()
+    send_commits(opened, client=client)
+    opened.table("raw").append([{"id": 1, "amount": 2.5}])
+    with opened.transaction() as tx:
+        tx.sql("INSERT INTO gold SELECT id, amount FROM raw")
+        tx.append("raw", [{"id": 2, "amount": 2.5}])
+    opened.table("raw").overwrite([{"id": 3, "amount": 2.5}])
+    opened.vacuum(retention=0, force=True)
+    opened.drop("gold")
+    opened.rename("raw", "gold")
+    client.go.set()
+
+    names = [[o["name"] for o in e["outputs"]] for e in sent(opened, client)]
+    assert names == [["raw"], ["gold", "raw"], ["raw"], ["gold"]]
+    gold = client.events[1]["outputs"][0]
+    assert not gold.get("outputFacets"), "the table that has the name now is another one"
 
 
 def test_a_failed_send_is_repeated_with_the_same_run(opened: lw.Lake) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from lakeward.cli.main import app
 from lakeward.errors import Conflict
 from lakeward.integrations.prometheus import LakeCollector, exposition, write_textfile
 from tests.docs.pages import ROOT
+from tests.support.many_tables import multiply
 from tests.support.promtool import program
 from tests.support.servers import Unobtainable
 
@@ -92,6 +94,7 @@ def test_what_is_not_published_is_counted_with_its_age(
     with caplog.at_level(logging.CRITICAL, "lakeward"):
         opened.table("t").append([{"id": 2}])
         (log / f"{2:020}.json").rmdir()
+    time.sleep(0.05)  # ages are in milliseconds
 
     found = values(opened)
     assert found["lakeward_unpublished_versions", "table=t"] == 1
@@ -125,6 +128,99 @@ def test_labels_are_bounded_and_the_rest_is_summed(opened: lw.Lake) -> None:
     assert len([key for key in found if key[0] == "lakeward_consumer_lag"]) == 4
     assert len([key for key in found if key[0] == "lakeward_table_health_score"]) == 3
     assert found["lakeward_tables",] == 12
+
+
+def test_rows_bytes_and_age_of_sinks_are_counted(lake: lw.Lake) -> None:
+    lake.create("t", {"id": "int64"})
+    own = ("table=t", "writer=w")
+    with lake.sink("t", writer_id="w") as sink:
+        sink.write([{"id": n} for n in range(100)])
+        time.sleep(0.02)
+        waiting = values(lake)
+        assert waiting["lakeward_sink_rows_total", *own] == 0
+        assert waiting["lakeward_sink_uncommitted_seconds", *own] >= 0.02
+        sink.commit_epoch(1)
+        sink.write([{"id": 1}])
+        sink.commit_epoch(1)  # replayed: discarded
+        sink.write([{"id": 2}])
+        sink.discard()
+        assert values(lake)["lakeward_sink_uncommitted_seconds", *own] == 0
+        assert (sink.metrics().committed_rows, sink.metrics().uncommitted_seconds) == (100, 0)
+        sink.write([{"id": 3}])
+    with lake.sink("t", writer_id="w") as sink:
+        sink.write([{"id": 4}])
+        sink.submit_epoch(2).result()
+
+    found = values(lake)
+
+    assert found["lakeward_sink_epochs_total", *own] == 2
+    assert found["lakeward_sink_rows_total", *own] == 101
+    assert found["lakeward_sink_bytes_total", *own] == 101 * 8
+    assert found["lakeward_sink_uncommitted_seconds", *own] == 0
+
+
+def test_ten_thousand_tables_have_no_more_series_than_the_bound(opened: lw.Lake) -> None:
+    opened.create("many.t", {"id": "int64"}, constraints={"positive": "id > 0"})
+    for writer in range(3):
+        with opened.sink("many.t", writer_id=f"w{writer}") as sink:
+            sink.write([{"id": 1}])
+            sink.commit_epoch(1)
+    with pytest.raises(lw.errors.ConstraintViolation):
+        opened.table("many.t").append([{"id": -1}])
+    multiply(opened, "many.t", 9_999)
+
+    found = opened.metrics(health=True).metrics
+
+    values = {m.name: {tuple(s.labels.values()): s.value for s in m.samples} for m in found}
+    assert values["lakeward_tables"][()] == 10_000
+    assert values["lakeward_table_rows"]["other",] == 9_900 * 3
+    labelled = {m.name: len(m.samples) for m in found if m.kind == "gauge"}
+    assert max(labelled.values()) == 101, labelled
+    assert labelled["lakeward_sink_epoch"] == 101
+
+
+def test_sinks_beyond_the_bound_are_summed(opened: lw.Lake) -> None:
+    for table in ("a", "b", "c"):
+        opened.create(table, {"id": "int64"})
+        for writer in ("w", "x"):
+            with opened.sink(table, writer_id=writer) as sink:
+                sink.write([{"id": 1}])
+                sink.commit_epoch(1)
+
+    found = values(opened, tables=2)
+
+    rows = {key[1:]: value for key, value in found.items() if key[0] == "lakeward_sink_rows_total"}
+    assert rows == {
+        ("table=a", "writer=w"): 1,
+        ("table=a", "writer=x"): 1,
+        ("table=other", "writer=other"): 4,
+    }
+
+
+def test_a_table_whose_publication_is_stuck_is_seen_among_many(
+    opened: lw.Lake, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeward.read.metrics._CHECKED", 3)
+    for n in range(8):
+        opened.create(f"many.t{n}", {"id": "int64"})
+    stuck = opened.table("many.t0")
+    log = Path(stuck.location) / "_delta_log"
+    log.rename(log.with_name("away"))
+    log.touch()
+    with caplog.at_level(logging.CRITICAL, "lakeward"):
+        stuck.append([{"id": 1}])
+    for n in range(1, 8):  # each is newer, and is only known to be published by its file
+        opened.table(f"many.t{n}").append([{"id": 1}])
+
+    seen = [
+        values(opened, tables=1)["lakeward_unpublished_versions", "table=other"] for _ in range(4)
+    ]
+
+    assert seen == [0, 0, 1, 1]
+    log.unlink()
+    log.with_name("away").rename(log)
+    opened.publish()
+    assert values(opened, tables=1)["lakeward_unpublished_versions", "table=other"] == 0
 
 
 def test_runs_of_maintenance_and_violations_are_counted(opened: lw.Lake) -> None:

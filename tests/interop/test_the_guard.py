@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,21 @@ def test_a_strangers_checkpoint_does_no_harm(
 
     assert sorted(stranger.rows(table.location)["id"].to_pylist()) == [0, 2, 7]
     assert ids(own_lake, table.name) == [0, 2, 7]
+
+
+def test_an_adopted_table_with_an_empty_list_of_reader_features_is_read_by_all(
+    own_lake: lw.Lake, stranger: Reader, name: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "t"
+    write_deltalake(place, pa.table({"id": [1, 2]}))
+    log = place / "_delta_log" / f"{0:020}.json"
+    features = {"minReaderVersion": 3, "minWriterVersion": 7}
+    protocol = {"protocol": {**features, "readerFeatures": [], "writerFeatures": []}}
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [json.dumps(protocol if "protocol" in action else action) for action in actions]
+    log.write_text("\n".join(lines) + "\n")
+
+    own_lake.adopt(name, place)
+    append(own_lake, name, pa.table({"id": [3]}))
+
+    assert sorted(stranger.rows(str(place))["id"].to_pylist()) == [1, 2, 3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
+from lakeward.cli.main import app
 from lakeward.log import audit
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
@@ -123,6 +126,45 @@ def test_a_change_of_the_trail_is_found(
     assert [(b.table, b.entry) for b in found.breaks] == [(name, 3)]
 
 
+def _adopted(entry: int) -> str:
+    return f"""UPDATE lakeward_audit SET action = 'ADOPT TABLE', version = 4
+        WHERE table_id = :t AND seq = {entry}"""
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize(
+    "forging",
+    [
+        (_adopted(5),),
+        (_adopted(1),),
+        (_adopted(1), "UPDATE lakeward_audit SET version = NULL WHERE table_id = :t AND seq > 1"),
+        (_adopted(1), "DELETE FROM lakeward_audit WHERE table_id = :t AND seq > 1"),
+    ],
+    ids=["last entry", "first entry", "no versions", "no other entry"],
+)
+def test_a_forged_adoption_does_not_hide_a_change(
+    target: LakeTarget, forging: tuple[str, ...], table_format: str
+) -> None:
+    with target.open(repair=False) as lake:
+        with context_of(lake).database.write() as session:
+            wanted = Statement("SELECT table_id FROM lakeward_head WHERE name = :name")
+            table_id = session.row(wanted, {"name": table_format})[0]
+            _renamed(session, table_id)
+            for statement in forging:
+                session.run(Statement(statement), {"t": table_id})
+            _computed_anew(session, table_id)
+        assert [b.table for b in lake.verify_audit().breaks] == [f"s.{table_format}"]
+
+
+def test_a_table_that_is_adopted_again_begins_a_trail_of_its_own(target: LakeTarget) -> None:
+    with target.open() as lake:
+        for name in FORMATS:
+            location = lake.table(f"s.{name}").location
+            lake.drop(f"s.{name}")
+            lake.adopt(f"s.{name}", location, format=name, take_over=True).append(ROWS)
+        assert lake.verify_audit().breaks == ()
+
+
 def test_the_end_of_a_trail_cannot_be_cut_off(target: LakeTarget) -> None:
     with target.open(repair=False) as lake:
         with context_of(lake).database.write() as session:
@@ -167,3 +209,23 @@ def test_bad_input_is_refused(target: LakeTarget) -> None:
             lake.audit(since="yesterday")
         with pytest.raises(lw.errors.InvalidName):
             lake.audit(table="../x")
+
+
+@pytest.mark.parametrize("name", ["trail.jsonl", "trail.csv"])
+def test_the_trail_is_exported_whole_with_its_hashes(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", ROWS.schema)
+        for _ in range(30):
+            table.append(ROWS)
+        every = lake.audit(limit=None)
+    target = tmp_path / name
+    with pytest.raises(SystemExit) as ended:
+        app(["--lake", str(tmp_path / "lake"), "audit", "--export", str(target)])
+    assert ended.value.code in (0, None)
+    assert "31 entries are written" in capsys.readouterr().out
+    with target.open(newline="") as file:
+        rows = list(csv.DictReader(file) if name.endswith("csv") else map(json.loads, file))
+    assert [int(row["number"]) for row in rows] == list(range(1, 32))
+    assert [row["hash"] for row in rows] == [entry.hash for entry in every[::-1]]

@@ -11,11 +11,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import lakeward as lw
+from lakeward.errors import VersionNotFound
+from lakeward.formats.delta.log_compaction import write_compacted
+from lakeward.formats.delta.segment import Segment
 from lakeward.formats.delta.vectors import vector_path
-from lakeward.maintain.doctor import Severity, mend
+from lakeward.log import pruning
+from lakeward.maintain.doctor import Severity, mend, published_checks
+from lakeward.maintain.doctor.findings import CheckedTable
+from lakeward.write.commit.publications import publish_again
 from tests.maintain.damage import T, codes, data_file, fill, log_file, look, run_sql, the
 from tests.support.inside import context_of
 
@@ -316,3 +322,83 @@ def test_a_busy_lake_is_not_taken_for_a_damaged_one(make_lake: OpenLake) -> None
         writer.join()
     kinds = {f.code for f in found}
     assert kinds <= {"transaction-open", "owed"}, kinds
+
+
+def test_a_checkpoint_that_is_written_meanwhile_is_not_missed(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lake)
+    listed = published_checks._segment
+
+    def listed_before(table: CheckedTable) -> Segment:
+        found = listed(table)
+        lake.table(T).append([{"id": 1, "region": "n"}])
+        lake.table(T).checkpoint()
+        return found
+
+    monkeypatch.setattr(published_checks, "_segment", listed_before)
+    assert codes(look(lake)) == set()
+
+
+class Killed(BaseException):
+    """Ends a process in the middle of its work."""
+
+
+@pytest.fixture
+def half_pruned(lake: lw.Lake, monkeypatch: pytest.MonkeyPatch) -> lw.Lake:
+    """A lake whose vacuum was killed after it had deleted rows of the log."""
+    table = lake.create(T, "id int64, v int64")
+    table.append([{"id": n, "v": 0} for n in range(10)])
+    table.update(set={"v": "1"}, where="id = 5")
+    table.append([{"id": 10, "v": 0}])
+
+    def killed(*_: object) -> int:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pruning, "prune_changes", killed)
+        with pytest.raises(Killed):
+            lake.table(T).vacuum(retention=0, force=True)
+    return lake
+
+
+def test_the_commits_before_a_killed_vacuum_are_healthy(half_pruned: lw.Lake) -> None:
+    assert look(half_pruned).findings == ()
+
+
+def test_a_commit_whose_rows_are_pruned_is_not_published_again(half_pruned: lw.Lake) -> None:
+    path = log_file(half_pruned, 2)
+    before = path.read_bytes()
+    half_pruned.publish()
+    path.unlink()
+    half_pruned.doctor(fix=True)
+    context, head = context_of(half_pruned), half_pruned.table(T).at().log_head
+    with pytest.raises(VersionNotFound, match="vacuumed"):
+        publish_again(context, head, [2])
+    assert not path.exists()
+    assert not write_compacted(context, head, 2, 3)
+    path.write_bytes(before)
+    publish_again(context, head, [2])
+    assert path.read_bytes() == before
+
+
+def test_a_lost_commit_of_a_vacuumed_version_is_found_and_replaced(lake: lw.Lake) -> None:
+    table = lake.create(T, "id int64, v int64")
+    table.append([{"id": n, "v": 0} for n in range(10)])
+    table.update(set={"v": "1"}, where="id = 5")
+    table.append([{"id": 10, "v": 0}])
+    lake.publish()
+    lake.table(T).vacuum(retention=0, force=True)
+    assert look(lake).findings == ()
+    log_file(lake, 2).unlink()
+    finding = the(look(lake), "published-lost")
+    assert (finding.severity, finding.version) == (Severity.ERROR, 2)
+    report = lake.doctor(fix=True)
+    assert report.mended is not None
+    assert report.mended.checkpoints == (T,)
+    assert report.findings == ()
+    assert not log_file(lake, 2).exists(), "its removals are not known"
+    found = QueryBuilder().register("t", DeltaTable(lake.table(T).location))
+    assert pa.table(found.execute("SELECT count(*) AS n FROM t")).to_pylist() == [{"n": 11}]
+    log_file(lake, 1).unlink()
+    assert look(lake).findings == (), "the checkpoint replaces older commits, too"

@@ -131,6 +131,21 @@ def test_a_ratified_transaction_without_a_commit_is_found(lake: lw.Lake) -> None
     assert newest in the(look(lake), "transaction-lost").what
 
 
+def test_transactions_that_write_no_version_are_not_lost(lake: lw.Lake) -> None:
+    fill(lake)
+    fill(lake, "other")
+    with lake.transaction() as tx:
+        tx.drop("other")
+    consumer = lake.consumer("c", tables=[T])
+    for change in consumer:
+        with consumer.transaction(change):
+            pass
+    assert look(lake).findings == ()
+    # As in a store of an older version, which has fewer records of them.
+    run_sql(lake, "DELETE FROM lakeward_once WHERE key = :id", id=tx.transaction_id)
+    assert look(lake).findings == ()
+
+
 def test_a_definition_that_starts_late_is_found(lake: lw.Lake) -> None:
     fill(lake)
     run_sql(lake, "UPDATE lakeward_definition SET from_version = 1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,47 @@ def test_documents_list_the_newest_snapshots_and_those_that_are_named(lake: lw.L
     assert table.at(version=10).count() == 10
     assert stranger_table(lake, "t").scan().to_arrow().num_rows == 30
     assert lake.doctor().healthy
+
+
+def test_the_log_retention_of_a_policy_decides(lake: lw.Lake) -> None:
+    long_ago = datetime.now(UTC) - timedelta(days=3)
+    with time_machine.travel(long_ago):
+        table = lake.create("t", {"n": "int64"}, format="delta", policy={"log_retention": "2d"})
+        for n in range(4):
+            table.append([{"n": n}])
+        table.checkpoint()
+        table.append([{"n": 4}])
+    for path in (on_disk(table.location) / "_delta_log").iterdir():
+        os.utime(path, (long_ago.timestamp(), long_ago.timestamp()))
+
+    assert table.expire(retention="4d").state == "nothing"
+    done = table.expire()
+
+    assert done.job is not None
+    assert done.job.done.files == 4
+    assert rows_of(table.to_arrow()) == stranger_rows(table.location)
+
+
+def test_documents_list_young_snapshots_however_many(lake: lw.Lake) -> None:
+    properties = {"lakeward.snapshots": "2", "lakeward.snapshot-age": "1h"}
+    with time_machine.travel(datetime.now(UTC) - timedelta(hours=3)):
+        table = lake.create("t", {"n": "int64"}, format="iceberg", properties=properties)
+        for n in range(5):
+            table.append([{"n": n}])
+    for n in range(6):
+        table.append([{"n": n}])
+    assert len(stranger_table(lake, "t").metadata.snapshots) == 6
+
+
+def test_documents_stay_when_the_table_says_so(lake: lw.Lake) -> None:
+    properties = {
+        "write.metadata.previous-versions-max": "2",
+        "write.metadata.delete-after-commit.enabled": "false",
+    }
+    table = lake.create("t", {"n": "int64"}, format="iceberg", properties=properties)
+    for n in range(8):
+        table.append([{"n": n}])
+    assert len([n for n in names(lake, "metadata") if n.endswith(".metadata.json")]) == 9
 
 
 def test_documents_that_newer_ones_no_longer_name_are_deleted(lake: lw.Lake) -> None:
@@ -228,3 +271,54 @@ def test_manifests_that_a_restored_version_uses_again_stay(lake: lw.Lake) -> Non
 
     assert rows_of(table.to_arrow()) == restored
     assert rows_of(stranger_table(lake, "t").scan().to_arrow()) == restored
+
+
+@pytest.mark.parametrize("holder", ["tag", "past tag", "pin"])
+def test_manifests_of_a_version_that_was_held_when_others_were_vacuumed_stay(
+    lake: lw.Lake, make_lake: Callable[..., lw.Lake], holder: str
+) -> None:
+    table = lake.create(
+        "t", {"n": "int64"}, format="iceberg", properties={"lakeward.snapshots": "2"}
+    )
+    for n in range(2):
+        table.append([{"n": n}])
+    # Version 2 is vacuumed for the file of this row; version 3 uses its manifest.
+    table.delete(where="n = 0")
+    with ExitStack() as stack:
+        if holder == "pin":
+            stack.enter_context(lake.snapshot())
+        else:
+            lake.tag("held")
+        for n in range(5):
+            table.overwrite([{"n": n}])
+        table.vacuum(**NOW)
+        if holder == "past tag":
+            lake.untag("held")
+            table.append([{"n": 9}])
+        table.expire(**NOW)
+
+        # This process has not read the manifests before.
+        make_lake().table("t").restore(version=3)
+
+    assert table.to_arrow().to_pylist() == [{"n": 1}]
+    assert rows_of(stranger_table(lake, "t").scan().to_arrow()) == rows_of(table.to_arrow())
+
+
+def test_a_tagged_version_is_read_and_restored_after_its_commits_are_deleted(
+    lake: lw.Lake,
+) -> None:
+    table = lake.create("t", {"n": "int64"}, format="delta")
+    for n in range(4):
+        table.overwrite([{"n": n}])
+    lake.tag("kept", at=table.history()[2].transaction_id)
+    assert table.checkpoint().state == "done"
+
+    assert table.expire(**NOW).state == "done"
+    table.vacuum(**NOW)
+
+    assert "00000000000000000002.json" not in names(lake, "_delta_log")
+    assert table.at(tag="kept").to_arrow().to_pylist() == [{"n": 1}]
+    lake.restore(at="kept")
+    assert table.to_arrow().to_pylist() == [{"n": 1}]
+    assert stranger_rows(table.location) == rows_of(table.to_arrow())
+    assert lake.doctor().healthy

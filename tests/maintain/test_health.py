@@ -14,6 +14,7 @@ import time_machine
 import lakeward as lw
 from lakeward.errors import InvalidInput, TableNotFound
 from lakeward.maintain import autopilot
+from lakeward.maintain.optimize import planning
 from lakeward.model.window import Window
 from tests.support.s3 import on_disk
 
@@ -179,6 +180,7 @@ def test_two_at_once_share_the_work(lake: lw.Lake) -> None:
         ("22:00-04:00", "2026-01-02T03:59", "2026-01-02T04:00", None),
         ("22:00-04:00", "2026-01-02T04:00", None, "2026-01-02T22:00"),
         ("Sat,Sun 10:00-12:00", "2026-11-17T11:00", None, "2026-11-21T10:00"),
+        ("Sun 02:30-03:15 Europe/Berlin", "2027-03-21T12:00", None, "2027-04-04T00:30"),
         ("saturday 10:00-12:00", "2026-11-21T11:00", "2026-11-21T12:00", None),
     ],
 )
@@ -218,14 +220,83 @@ def test_bad_input_is_refused_before_anything_is_done(lake: lw.Lake, given: dict
 def test_a_budget_shorter_than_one_unit_is_refused(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakeward.maintain.optimize import planning
-
     monkeypatch.setattr(planning, "_BYTES_PER_SECOND", 1)
     table = _table(lake, files=3)
     with pytest.raises(InvalidInput, match="shorter than the smallest unit"):
         table.optimize(budget="2s")
     assert table.version == 3
     assert lake.jobs() == []
+
+
+def test_maintain_stops_when_the_next_unit_does_not_fit(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _table(lake, "one", 4)
+    _table(lake, "two", 8)
+    check = planning.check_budget
+    late = [True]
+
+    def checked(plan: Any, seconds: float | None) -> None:
+        if plan.table == "two" and late:
+            # As if 2 s were left, and a byte took a second.
+            with monkeypatch.context() as slow:
+                slow.setattr(planning, "_BYTES_PER_SECOND", 1)
+                check(plan, 2.0)
+        check(plan, seconds)
+
+    monkeypatch.setattr(planning, "check_budget", checked)
+    with pytest.raises(InvalidInput, match="shorter than the smallest unit"):
+        lake.maintain(tables=["two"])
+    stopped = lake.maintain()
+    late.clear()
+
+    assert (stopped.state, [c.table for c in stopped.left]) == ("stopped", ["two"])
+    assert [d.chore.table for d in stopped.done] == ["one"]
+    assert ("two", "optimize") in [(d.chore.table, d.chore.kind) for d in lake.maintain().done]
+
+
+def test_a_damaged_table_does_not_keep_others_from_maintenance(lake: lw.Lake) -> None:
+    bad, fair = _table(lake, "bad", 12), _table(lake, "fair", 6)
+    (on_disk(bad.location) / bad.files()[0].path).unlink()
+
+    run = lake.maintain()
+
+    assert run.state == "failed"
+    assert [(f.chore.table, f.exit_code) for f in run.failed] == [("bad", 8)]
+    assert "cannot be" in run.failed[0].error or "missing" in run.failed[0].error
+    assert [d.chore.table for d in run.done] == ["fair"]
+    assert len(fair.files()) == 1
+    assert len(bad.files()) == 12
+
+
+def test_a_table_with_few_removed_files_is_vacuumed_once_it_is_old_enough(lake: lw.Lake) -> None:
+    table = lake.create("t", {"a": "int64"})
+    table.append(pa.table({"a": [n * n * 7919 % 1_000_003 for n in range(20_000)]}))
+    table.append([{"a": -1}])
+    table.delete(where="a = -1")
+
+    assert "vacuum" not in [d.chore.kind for d in lake.maintain(dry_run=True).done]
+    done = lake.maintain(vacuum_every="0s", dry_run=True).done
+    assert "vacuum" in [d.chore.kind for d in done]
+
+
+def test_the_layout_is_known_after_many_compactions(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeward.log import commits
+
+    monkeypatch.setattr(commits, "_PAGE", 2)
+    table = _table(lake, "t", 3)
+    table.optimize(zorder=["a"])
+    for n in range(3):
+        table.append(_scattered(n))
+        table.append(_scattered(n))
+        table.optimize(target_size="1gb")
+
+    done = lake.maintain(zorder_every="0s", dry_run=True).done
+    assert {"zorder": ["a"]} in [d.chore.options for d in done]
+    later = lake.maintain(zorder_every="1d", dry_run=True).done
+    assert {"zorder": ["a"]} not in [d.chore.options for d in later]
 
 
 def test_nothing_is_done_while_the_window_is_closed(lake: lw.Lake) -> None:

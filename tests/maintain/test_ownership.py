@@ -295,3 +295,15 @@ def open_and_die(pipe: Connection, target: LakeTarget, step: str) -> None:
     kill_myself_at(step, 1)
     target.open().close()
     pipe.send("alive")
+
+
+@pytest.mark.postgres
+def test_a_copy_of_a_servers_warehouse_is_refused_while_the_original_is_there(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with lw.open(postgres_url, warehouse=tmp_path / "here") as lake:
+        lake.create("t", {"id": "int64"})
+    shutil.copytree(tmp_path / "here", tmp_path / "copy")
+
+    with pytest.raises(WrongWarehouse, match="copy of"):
+        lw.open(postgres_url, warehouse=tmp_path / "copy")

@@ -15,8 +15,16 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
 import lakeward as lw
-from lakeward.errors import CorruptTable, FileMissing, LakewardError, Locked, WrongWarehouse
+from lakeward.errors import (
+    CorruptTable,
+    FileMissing,
+    LakewardError,
+    Locked,
+    TransactionClosed,
+    WrongWarehouse,
+)
 from lakeward.log import catalog
+from lakeward.log.statement import Statement
 from lakeward.model.steps import RELOCATE_STEPS
 from tests.behaviour.lakes import append, column, delete, ids
 from tests.support.delete_files import delete_in_place
@@ -150,6 +158,26 @@ def test_open_transactions_are_in_the_way(lake_apart: Moved) -> None:
         tx.rollback()
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_transaction_that_stood_still_cannot_commit_any_more(
+    lake_apart: Moved, kind: str
+) -> None:
+    with lake_apart.target.open() as lake:
+        tx = lake.transaction()
+        tx.append(kind, rows(9))
+        with context_of(lake).database.write() as session:
+            session.run(Statement("UPDATE lakeward_transaction SET lease_until_ms = 0"))
+        left_out = shutil.ignore_patterns(f"*{tx.transaction_id}*")
+        shutil.copytree(lake_apart.target.warehouse, lake_apart.there, ignore=left_out)
+        lw.relocate(lake_apart.target.url, warehouse=lake_apart.there)
+
+        with pytest.raises(TransactionClosed, match="expired"):
+            tx.commit()
+
+    with lw.open(lake_apart.target.url) as lake:
+        assert ids(lake, kind) == [1, 2, 3]
+
+
 def test_whoever_has_the_lake_open_meanwhile_commits_nothing_any_more(lake_apart: Moved) -> None:
     with lake_apart.target.open() as lake:
         append(lake, "delta", rows(8))
@@ -250,6 +278,25 @@ def test_the_doctor_never_calls_metadata_of_a_moved_table_reclaimable(tmp_path: 
     assert "reclaimable" not in {f.code for f in found}
     (moved,) = [f for f in found if f.code == "table-moved"]
     assert "lakeward relocate" in str(moved.mend)
+
+
+def test_the_doctor_keeps_delete_files_that_a_moved_log_names_at_the_old_place(
+    tmp_path: Path,
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        fill(lake)
+        theirs, close = foreign(lake)
+        (first, *_) = theirs.scan().plan_files()
+        delete_in_place(theirs, {first.file.file_path: [0]})
+        close()
+        assert picture(lake)  # takes their commit over
+        assert lake.doctor().findings == ()
+    (tmp_path / "lake").rename(tmp_path / "moved")
+
+    with lw.open(tmp_path / "moved", repair=False) as lake:
+        found = {f.code for f in lake.doctor().findings}
+    assert "table-moved" in found
+    assert "reclaimable" not in found
 
 
 def rows(*numbers: int) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,24 @@ import time_machine
 
 import lakeward as lw
 from lakeward.context import context_of
-from lakeward.errors import AlreadyExists, InvalidInput, StoreError, TableNotFound, VersionNotFound
-from lakeward.log import shrinking
+from lakeward.errors import (
+    AlreadyExists,
+    InvalidInput,
+    StoreError,
+    TableNotFound,
+    TransactionClosed,
+    VersionNotFound,
+)
+from lakeward.log import heads, retired, shrinking
+from lakeward.log.binding import put_setting
 from lakeward.log.statement import Statement
+from lakeward.maintain.vacuum import run as vacuum_run
+from lakeward.model.file import LIVE
+from lakeward.model.inputs import Cursor
 from lakeward.model.maintenance import JobState
+from lakeward.model.names import TableName
+from lakeward.pipeline.plan import NewVersions, Way, way_to_read
+from tests.support.leases import run_out
 from tests.support.s3 import on_disk
 
 ALL: dict[str, Any] = {"retention": "0s", "force": True}
@@ -74,6 +89,92 @@ def test_a_dry_run_plans_the_same_and_changes_nothing(lake: lw.Lake) -> None:
     assert lake.jobs() == []
     assert table.at(version=2).to_arrow().to_pylist() == [{"n": 1}]
     assert planned.plan.files == table.vacuum(**ALL).plan.files == 3
+
+
+def test_the_log_is_pruned_after_a_vacuum_that_was_stopped(lake: lw.Lake) -> None:
+    table = grown(lake)
+    table_id = table.at().log_head.table_id
+    assert table.vacuum(**ALL, budget="0s").state == "stopped"
+    assert len(data_files(lake)) == 1
+    assert _logged(lake, table_id) == 4
+
+    assert table.vacuum(**ALL, dry_run=True).plan.units
+    again = table.vacuum(**ALL)
+
+    assert again.state == "done"
+    # What the oldest kept version removed stays known.
+    assert _logged(lake, table_id) == 2
+    assert table.to_arrow().to_pylist() == [{"n": 3}]
+    assert table.vacuum(**ALL).state == "nothing"
+
+
+def test_a_dropped_table_is_forgotten_after_a_vacuum_that_was_stopped(lake: lw.Lake) -> None:
+    table_id = grown(lake).at().log_head.table_id
+    lake.drop("t")
+    # Each run deletes one batch of files; then there are none left.
+    while lake.vacuum(**ALL, budget="0s").plan.files:
+        pass
+
+    lake.vacuum(**ALL)
+    assert _logged(lake, table_id) == 0
+    assert lake.vacuum(**ALL).state == "nothing"
+
+
+def _logged(lake: lw.Lake, table_id: int) -> int:
+    """The number of rows of the log about files of a table."""
+    count = Statement("SELECT count(*) FROM lakeward_file WHERE table_id = :table_id")
+    with context_of(lake).database.read() as session:
+        return int(session.row(count, {"table_id": table_id})[0])
+
+
+@pytest.mark.parametrize("table_format", ["delta"], indirect=True)
+def test_change_files_go_with_the_retention_also_beside_a_tag(lake: lw.Lake) -> None:
+    properties = {"delta.enableChangeDataFeed": "true"}
+    table = lake.create("t", {"n": "int64"}, properties=properties)
+    table.append({"n": list(range(10))})
+    table.update(set={"n": "n + 100"}, where="n = 3")
+    changes = on_disk(table.location) / "_change_data"
+    assert list(changes.rglob("*.parquet"))
+    lake.tag("kept")
+    table.overwrite([{"n": 1}])
+
+    planned = table.vacuum(**ALL).plan
+
+    assert planned.facts["tables"][0]["by_reason"]["changes"] == 1
+    assert not list(changes.rglob("*.parquet"))
+    assert table.at(version=2).to_arrow().num_rows == 10
+    assert lake.doctor().healthy
+
+
+@pytest.mark.parametrize("table_format", ["delta"], indirect=True)
+def test_versions_that_may_not_be_published_are_kept(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = grown(lake)
+    table_id = table.at().log_head.table_id
+    behind = Statement("UPDATE lakeward_head SET published = 1 WHERE table_id = :table_id")
+    with context_of(lake).database.write() as session:
+        session.run(behind, {"table_id": table_id})
+    # Vacuum publishes first; here it cannot.
+    monkeypatch.setattr(vacuum_run, "_bring_up_to_date", lambda *_: None)
+
+    planned = table.vacuum(**ALL, dry_run=True)
+
+    assert planned.plan.files == 0
+    assert any("may not be published" in note for note in planned.plan.notes)
+
+
+def test_many_files_are_deleted_in_batches_by_several_threads(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vacuum_run, "_BATCH", 2)
+    table = grown(lake, 12)
+
+    done = table.vacuum(**ALL)
+
+    assert done.job is not None
+    assert done.job.done.files == 11
+    assert data_files(lake) == {f.path for f in table.files()}
 
 
 def test_versions_are_promised_for_ninety_days_unless_set(lake: lw.Lake) -> None:
@@ -143,6 +244,52 @@ def test_changes_that_were_vacuumed_are_refused_instead_of_told_in_part(lake: lw
         table.changes(since=3).read_all()
     changes = table.changes(since=5).read_all().to_pylist()
     assert sorted((c["n"], c["_change_type"]) for c in changes) == [(3, "delete"), (9, "insert")]
+
+
+def test_a_pipeline_behind_a_vacuum_takes_no_rewritten_rows_as_new(lake: lw.Lake) -> None:
+    """The log lacks the removed files of version 2: all its rows would look like added ones."""
+    table = lake.create("t", {"n": "int64", "v": "int64"})
+    table.append({"n": list(range(10)), "v": [0] * 10})
+    table.update(set={"v": "1"}, where="n = 5")
+    table.append({"n": [10], "v": [1]})
+    grown = lake.create("only_grown", {"n": "int64"})
+    for n in range(3):
+        grown.append({"n": [n]})
+    lake.vacuum(**ALL)
+
+    with pytest.raises(VersionNotFound, match=r"version 2 of t .*vacuumed.*whole\("):
+        _way(lake, "t", seen=1)
+    assert _way(lake, "t", seen=2) is Way.FILES
+    assert _way(lake, "only_grown", seen=0) is Way.FILES
+
+
+def test_a_step_of_a_pipeline_is_told_that_rows_were_moved_and_their_files_vacuumed(
+    lake: lw.Lake,
+) -> None:
+    table = grown(lake, 1)
+    lake.tag("before")
+    table.append({"n": [1]})
+    table.optimize()
+    table.append({"n": [2]})
+    assert table.version == 4
+    assert _way(lake, "t", seen=1, later=(2, 4)) is Way.LOG
+    assert _way(lake, "t", seen=3) is Way.FILES
+
+    lake.vacuum(**ALL)
+
+    with pytest.raises(VersionNotFound, match=r"version 2 of t .*vacuumed.*whole\("):
+        _way(lake, "t", seen=1, later=(2, 4))
+    assert _way(lake, "t", seen=3) is Way.FILES
+
+
+def _way(lake: lw.Lake, name: str, *, seen: int, later: tuple[int, ...] = ()) -> Way:
+    """How a step that has read a version reads the later ones."""
+    context = context_of(lake)
+    with context.database.read() as session:
+        head = heads.get(session, TableName.parse(name))
+    before = Cursor(head.table_id, seen, "tx")
+    later = later or tuple(range(seen + 1, head.version + 1))
+    return way_to_read(NewVersions("rows", head, before, later), context)
 
 
 def test_a_tag_holds_its_versions_and_a_vacuumed_one_cannot_be_tagged(lake: lw.Lake) -> None:
@@ -223,6 +370,22 @@ def test_leftovers_of_transactions_that_are_over_go(lake: lw.Lake) -> None:
     assert data_files(lake) == {f.path for f in table.files()}
 
 
+def test_a_transaction_that_died_long_ago_is_rolled_back_and_holds_nothing(lake: lw.Lake) -> None:
+    table = grown(lake, 1)
+    dead = lake.transaction()
+    dead.append("t", [{"n": 7}])
+    table.overwrite([{"n": 8}])
+
+    run_out(lake, dead.transaction_id, hours=1)
+    assert table.vacuum(**ALL).plan.files == 0, "a clock may be wrong by an hour"
+    run_out(lake, dead.transaction_id, hours=3)
+    table.vacuum(**ALL)
+
+    assert len(data_files(lake)) == 1
+    with pytest.raises(TransactionClosed):
+        dead.commit()
+
+
 def test_unknown_files_are_reported_and_go_only_when_asked_for(lake: lw.Lake) -> None:
     table = grown(lake, 1)
     strange = on_disk(table.location) / "sub" / "strange.parquet"
@@ -240,6 +403,11 @@ def test_unknown_files_are_reported_and_go_only_when_asked_for(lake: lw.Lake) ->
     assert strange.exists()
     table.vacuum(unknown=True)
     assert strange.exists(), "younger than the floor"
+    if table.format == "iceberg":
+        table.vacuum(**ALL, unknown=True)
+        assert strange.exists(), "another engine may be about to commit it"
+        week = 7 * 86_400 + 60
+        os.utime(strange, (time.time() - week, time.time() - week))
     table.vacuum(**ALL, unknown=True)
     assert not strange.exists()
     assert hidden.exists()
@@ -364,3 +532,46 @@ def test_the_store_shrinks_when_rows_are_pruned(
         assert session.row(Statement("PRAGMA page_count"))[0] < 0.7 * before
     assert table.count() == 1
     assert lake.doctor().healthy
+
+
+def _vacuumed_while_dropped(lake: lw.Lake) -> lw.Table:
+    """A table that was vacuumed while it was dropped, and brought back because of its tag."""
+    grown(lake)
+    lake.tag("kept")
+    lake.drop("t")
+    lake.vacuum(**ALL)
+    lake.undrop("t")
+    return lake.table("t")
+
+
+def test_a_table_that_was_vacuumed_while_it_was_dropped_goes_on(lake: lw.Lake) -> None:
+    table = _vacuumed_while_dropped(lake)
+    place = on_disk(table.location)
+    table.append([{"n": 9}])
+    assert [row["n"] for row in table.changes(since=5).read_all().to_pylist()] == [9]
+    with pytest.raises(VersionNotFound, match="vacuumed"):
+        table.changes(since=2).read_all()
+    for path in place.glob("_delta_log/*5.json"):
+        path.unlink()
+        lake.doctor(fix=True)
+        assert path.exists()
+    assert lake.doctor().findings == ()
+    lake.untag("kept")
+    lake.drop("t")
+    lake.vacuum(**ALL)
+    assert [p for p in place.rglob("*") if p.is_file()] == []
+
+
+def test_a_store_in_which_all_versions_counted_as_vacuumed_is_mended(
+    make_lake: Callable[..., lw.Lake],
+) -> None:
+    lake = make_lake()
+    table = _vacuumed_while_dropped(lake)
+    with context_of(lake).database.write() as session:
+        retired.note(session, table.at().log_head.table_id, kept_from=LIVE, pruned_to=LIVE)
+        put_setting(session, "schema_version", "32")
+    lake.close()
+    lake = make_lake()
+    lake.table("t").append([{"n": 9}])
+    changes = lake.table("t").changes(since=5).read_all()
+    assert changes["n"].to_pylist() == [9]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Generator
@@ -17,7 +18,7 @@ import time_machine
 from deltalake import write_deltalake
 
 import lakeward as lw
-from lakeward.context import context_of
+from lakeward.context import LakeContext, context_of
 from lakeward.errors import (
     AlreadyExists,
     Conflict,
@@ -27,7 +28,10 @@ from lakeward.errors import (
     VersionNotFound,
 )
 from lakeward.log import retired
+from lakeward.log.database import Session
+from lakeward.maintain.vacuum import behind
 from lakeward.model import steps
+from lakeward.model.commit import Head
 from tests.behaviour.iceberg.strangers import Stranger
 from tests.maintain.test_vacuum import ALL, data_files, grown
 from tests.support.s3 import on_disk
@@ -39,6 +43,14 @@ def store() -> str:
     return "sqlite"
 
 
+STORES = pytest.mark.parametrize(
+    "store",
+    [
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("s3", marks=pytest.mark.s3),
+    ],
+)
 BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 DELTA = pytest.mark.parametrize("table_format", ["delta"])
 ICEBERG = pytest.mark.parametrize("table_format", ["iceberg"])
@@ -241,6 +253,31 @@ def test_nothing_is_deleted_after_an_old_backup_of_the_store(
     assert set(place.rglob("*.parquet")) == before
 
 
+@BOTH
+@pytest.mark.parametrize("operation", ["vacuum", "expire"])
+def test_a_commit_meanwhile_is_no_sign_of_an_old_store(
+    lake: lw.Lake,
+    make_lake: Callable[..., lw.Lake],
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+) -> None:
+    table, writer = grown(lake), make_lake()
+    look, looks = behind.unknown_commit, []
+
+    def commit_and_look(context: LakeContext, session: Session, head: Head) -> str | None:
+        looks.append(head)
+        if len(looks) == 1:
+            # The session that looks began before this.
+            writer.table("t").append([{"n": 9}])
+        return look(context, session, head)
+
+    monkeypatch.setattr(behind, "unknown_commit", commit_and_look)
+    getattr(table, operation)(retention="0s", force=True)
+
+    assert looks
+    assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [3, 9]
+
+
 def put_back(backup: Path, lake: Path) -> None:
     """Replace a lake's store by a backup."""
     for path in lake.glob("lakeward.db*"):
@@ -361,52 +398,85 @@ def test_adopting_the_place_of_a_table_that_is_there_is_refused(lake: lw.Lake) -
         lake.adopt("again", link, take_over=True)
 
 
-@BOTH
-def test_a_file_that_was_added_by_its_path_and_vacuumed_before_the_commit_is_refused(
-    lake: lw.Lake,
-) -> None:
+def with_copy(lake: lw.Lake) -> tuple[lw.Table, Path]:
+    """A table, and a copy of its data file that nobody knows, older than the floor."""
     table = grown(lake, 3)
     place = on_disk(table.location)
-    shutil.copy(place / table.files()[0].path, place / "copied.parquet")
+    copied = place / "copied.parquet"
+    shutil.copy(place / table.files()[0].path, copied)
+    os.utime(copied, (0, 0))
+    return table, copied
+
+
+@STORES
+@BOTH
+def test_a_file_that_an_open_transaction_adds_by_its_path_is_kept(lake: lw.Lake) -> None:
+    table, _ = with_copy(lake)
     tx = lake.transaction()
     tx.add_files("t", ["copied.parquet"])
 
+    assert table.vacuum(**ALL, unknown=True).plan.facts["tables"][0]["unknown"] == 0
+    tx.commit()
     table.vacuum(**ALL, unknown=True)
+
+    assert table.to_arrow().to_pylist() == [{"n": 2}, {"n": 2}]
+
+
+@BOTH
+@pytest.mark.parametrize("step", ["vacuum.planned", "vacuum.retired"])
+def test_a_file_that_is_added_by_its_path_before_its_batch_is_kept(
+    lake: lw.Lake, step: str
+) -> None:
+    table, copied = with_copy(lake)
+    tx = lake.transaction()
+
+    with when(step, lambda: tx.add_files("t", ["copied.parquet"])):
+        table.vacuum(**ALL, unknown=True)
+    assert copied.exists()
+    tx.rollback()
+    table.vacuum(**ALL, unknown=True)
+
+    assert not copied.exists()
+
+
+@BOTH
+def test_a_file_that_vanished_before_its_transaction_commits_is_refused(lake: lw.Lake) -> None:
+    table, copied = with_copy(lake)
+    tx = lake.transaction()
+    tx.add_files("t", ["copied.parquet"])
+    copied.unlink()
 
     with pytest.raises(Conflict, match="vacuum"):
         tx.commit()
     assert table.to_arrow().to_pylist() == [{"n": 2}]
 
 
+@STORES
 @DELTA
 def test_nobody_adds_an_unknown_file_by_its_path_while_it_is_deleted(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = grown(lake, 3)
-    place = on_disk(table.location)
-    shutil.copy(place / table.files()[0].path, place / "copied.parquet")
+    table, _ = with_copy(lake)
     storage, refused = context_of(lake).storage, list[Conflict]()
     delete = storage.delete_below
 
-    tx = lake.transaction()
-    tx.add_files("t", ["copied.parquet"])
-
-    def commit() -> None:
+    def add() -> None:
         try:
-            tx.commit()
+            with lake.transaction() as tx:
+                tx.add_files("t", ["copied.parquet"])
         except Conflict as error:
             refused.append(error)
 
     def slow(directory: str, names: list[str]) -> None:
         if "copied.parquet" in names:
+            # In a thread, as in another process: this one holds no lock meanwhile.
             thread.start()
-            thread.join(0.5)
+            thread.join(5)
         delete(directory, names)
 
-    thread = threading.Thread(target=commit)
+    thread = threading.Thread(target=add)
     monkeypatch.setattr(storage, "delete_below", slow)
     table.vacuum(**ALL, unknown=True)
-    thread.join()
 
     assert refused
     assert table.to_arrow().to_pylist() == [{"n": 2}]

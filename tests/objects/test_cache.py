@@ -53,6 +53,20 @@ def test_columns_that_were_read_are_not_fetched_again(open_on: Callable[..., lw.
         lake.table("t").to_arrow(columns=["b"])
 
 
+def test_a_file_that_its_producer_replaced_is_read_anew(
+    open_on: Callable[..., lw.Lake], bucket: str
+) -> None:
+    lake = open_on()
+    table = lake.create("t", "a double, b double")
+    # The lake's own files have such names too, and are written once.
+    address = f"s3://{bucket}/in/6f1e2d3c-0a1b-4c5d-8e9f-001122334455.parquet"
+    on_disk(address).parent.mkdir(parents=True)
+    for seed in (1, 2):
+        pq.write_table(_rows(seed), on_disk(address))
+        table.overwrite(address)
+        assert table.to_arrow()["a"].to_pylist() == _rows(seed)["a"].to_pylist()
+
+
 def test_without_a_cache_nothing_is_kept(open_on: Callable[..., lw.Lake]) -> None:
     lake = open_on(cache=False)
     lake.create("t", "a double, b double").append(_rows(1))

@@ -262,6 +262,8 @@ def test_a_branch_with_a_change_feed_is_published_with_the_lakes_own_credentials
         )
     changed = pa.table({"id": [1], "name": ["changed"], "part": ["x y"]})
     upsert(branch.table("t").location, changed)
+    assert branch.table("t").to_arrow().num_rows == 9
+    assert branch.table("t").to_arrow(where="id = 1")["name"].to_pylist() == ["changed"]
 
     branch.publish()
 

@@ -158,21 +158,47 @@ def spark(lake: lw.Lake) -> None:
     started.stop()
 
 
+def openlineage(lake: lw.Lake) -> None:
+    """Events that nobody receives."""
+    from lakeward.integrations.openlineage import send_commits
+
+    send_commits(lake, name=None)
+
+
+def otel(lake: lw.Lake) -> None:
+    """Spans that nobody receives."""
+    from lakeward.integrations.opentelemetry import trace
+
+    trace(lake)()
+
+
+def sketches(lake: lw.Lake) -> None:
+    """Distinct values."""
+    check(lake.table("sales.orders").statistics(distinct=["id"]).columns)
+
+
 USES: dict[str, Callable[[lw.Lake], None]] = {
     "datafusion": datafusion,
     "hamilton": hamilton,
     "ibis": ibis,
     "iceberg": iceberg,
     "kafka": kafka,
+    "openlineage": openlineage,
+    "otel": otel,
     "postgres": postgres,
     "prometheus": prometheus,
     "s3": s3,
     "server": server,
+    "sketches": sketches,
     "spark": spark,
 }
 ALIKE = {"azure": "s3", "gcs": "s3"}
 """Extras that bring the same package as another one."""
-BRINGS = {"airflow": {"datafusion", "server"}, "ibis": {"datafusion"}}
+BRINGS = {
+    "airflow": {"datafusion", "otel", "server"},
+    "ibis": {"datafusion"},
+    "server": {"otel"},
+}
 """Extras that bring others."""
 
 

@@ -14,7 +14,9 @@ from tests.support.pythons import ROOT
 
 SOURCE = ROOT / "src" / "lakeward"
 # Libraries that a user brings: rows come from them and go to them where they are there.
-BROUGHT = {"duckdb", "pandas", "polars"}
+BROUGHT = {"duckdb", "pandas", "polars", "pyyaml"}
+# Packages that others bring, of which they are a part for their users.
+BROUGHT_BY = {"py4j": "pyspark"}
 # Packages that are in an environment of their own, because they cap what others need.
 ELSEWHERE = {"airflow": ["apache-airflow"]}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -69,6 +71,8 @@ def _imports() -> list[tuple[Path, str, bool]]:
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names = [node.module]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                names = re.findall(r"^f?['\"](\w+)", ast.unparse(node.args[0]))
             tops = {name.partition(".")[0] for name in names}
             found += [
                 (path, top, id(node) not in late)
@@ -82,6 +86,7 @@ def _is_for_types(node: ast.AST) -> bool:
 
 
 def _distributions(module: str) -> set[str]:
+    module = BROUGHT_BY.get(module, module)
     return {_plain(name) for name in _installed().get(module, ELSEWHERE.get(module, []))}
 
 

@@ -38,6 +38,7 @@ def test_every_combination_begins_or_is_refused(campaign: Campaign) -> None:
 def test_what_is_acknowledged_is_there_exactly_once(
     campaign: Campaign, rounds: int, racing: bool
 ) -> None:
+    asked = set()
     for number in range(rounds):
         campaign.seed = SEED + number
         chance = random.Random(campaign.seed)
@@ -49,6 +50,9 @@ def test_what_is_acknowledged_is_there_exactly_once(
             wanted = cases()
             chance.shuffle(wanted)
         campaign.run(wanted, racing=racing)
+        asked |= {case for case in wanted if can_begin(case, spark=False)}
 
     print(f"\nseed {SEED}: {dict(campaign.counts)}")
+    assert campaign.begun == asked
+    assert campaign.counts["committed"]
     check_lake(campaign.lake, campaign.tables)

@@ -1,16 +1,19 @@
-"""One Spark for all tests of a worker: starting it takes longer than most of them.
+"""A Spark for many tests: starting it and warming it up takes longer than most of them.
 
-The tests of a file go to one worker (`--dist loadgroup`), each with lakes of its own.
+The files go to two workers (`--dist loadgroup`), each test with lakes of its own, while the others
+run what starts processes itself.
 """
 
 from __future__ import annotations
 
-import os
+import zlib
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.sparks import started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,12 +21,11 @@ if TYPE_CHECKING:
     from tests.support.postgres import Postgres
 
 _HERE = Path(__file__).parent
-# Jars are fetched once into the project, as `make jars` does.
-os.environ.setdefault("LAKEWARD_CACHE", str(_HERE.parents[1] / ".jars"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is in this folder."""
+    """Mark what is in this folder, before xdist looks at the groups."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.spark)
@@ -33,7 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.get_closest_marker("timeout") is None:
                 # The longest takes one minute alone, and ten beside ten other processes.
                 item.add_marker(pytest.mark.timeout(900))
-            item.add_marker(pytest.mark.xdist_group(f"spark-{item.path.stem}"))
+            shares = "spark" in getattr(item, "fixturenames", ())
+            half = zlib.crc32(item.path.name.encode()) % 2
+            group = f"spark {half}" if shares else f"spark-{item.path.stem}"
+            item.add_marker(pytest.mark.xdist_group(group))
             # pyspark leaves the sockets that it collects rows from to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket"))
             item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"))
@@ -57,20 +62,5 @@ def postgres_on_tcp() -> Generator[Postgres]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
     """A session for any lake: it has the lake's catalog of none of them."""
-    import lakeward as lw
-    from lakeward.spark import session
-    from tests.support.sparks import CONF
-
-    place = tmp_path_factory.mktemp("spark")
-    with lw.open(place / "lake") as lake:
-        started = session(
-            lake,
-            master="local[2]",
-            **{
-                **CONF,
-                "spark.sql.warehouse.dir": str(place / "warehouse"),
-                "spark.local.dir": str(place / "local"),
-            },
-        )
-        yield started
-        started.stop()
+    with started(tmp_path_factory.mktemp("spark")) as session:
+        yield session

@@ -128,6 +128,7 @@ def _agree(
     assert lake.doctor().findings == ()
 
 
+@pytest.mark.full
 def test_what_spark_did_on_a_branch_is_one_commit_for_everybody(
     spark: SparkSession, duck: DuckDb | None, tmp_path: Path
 ) -> None:
@@ -154,6 +155,7 @@ def test_mapped_columns_keep_their_names_inside_files(spark: SparkSession, tmp_p
             _agree(spark, None, lake, version)
 
 
+@pytest.mark.full
 def test_rows_are_rewritten_where_a_table_has_no_deletion_vectors(
     spark: SparkSession, duck: DuckDb | None, tmp_path: Path
 ) -> None:

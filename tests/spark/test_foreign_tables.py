@@ -16,10 +16,13 @@ from tests.support.sizes import sizes
 
 @sizes("conditions", short=10, full=100)
 @pytest.mark.parametrize("feature", list(RECIPES))
+@pytest.mark.always("[vectors-", "iceberg-evolved")
 def test_a_table_of_spark(
     spark: SparkSession, tmp_path: Path, feature: str, conditions: int
 ) -> None:
     seed = list(RECIPES).index(feature) + conditions
     subject = RECIPES[feature](spark, tmp_path / "made", random.Random(seed))
     with lw.open(tmp_path / "lake") as lake:
-        Examination(lake, Figures(), commits=1).of(subject, seed, conditions)
+        deletes = 1.0 if conditions > 10 else 0.25
+        examination = Examination(lake, Figures(), deletes=deletes, commits=1)
+        examination.of(subject, seed, conditions)

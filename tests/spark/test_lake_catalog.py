@@ -270,6 +270,15 @@ def test_a_commit_that_is_not_published_is_reported_instead_of_older_rows(
     assert rows(plain, "SELECT * FROM sales.orders") == [(1, 1.5)]
 
 
+def test_one_name_of_two_tables_is_refused(plain: SparkSession, lake: lw.Lake) -> None:
+    lake.create("default.notes", "id int64")
+
+    for name in ("notes", "default.notes"):
+        with pytest.raises(PySparkException, match="tables notes and default"):
+            rows(plain, f"SELECT * FROM {name}")
+    assert rows(plain, "SELECT id FROM sales.orders") == [(1,)]
+
+
 def test_a_pipeline_reads_new_rows_of_an_iceberg_table(plain: SparkSession, lake: lw.Lake) -> None:
     pipeline = Pipeline("copies")
 

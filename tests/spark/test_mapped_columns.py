@@ -25,6 +25,7 @@ _NEW: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.always("id]")
 def test_spark_reads_rows_changes_and_old_versions(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:

@@ -126,6 +126,7 @@ def test_each_file_is_taken_in_once_and_a_run_with_nothing_new_commits_nothing(
 @pytest.mark.parametrize(
     ("bad", "error"), [((5, -1, 1), ExpectationFailed), ((5, 5000, 1), ConstraintViolation)]
 )
+@pytest.mark.always("ConstraintViolation")
 def test_rows_that_are_refused_change_nothing_until_they_are_mended(
     spark: SparkSession,
     lake: lw.Lake,
@@ -196,6 +197,55 @@ def test_rows_that_others_bring_into_a_table_are_new_once(
     assert rows(lake, "mine") == [(i, i, 1) for i in (1, 2, 3, 4)]
 
 
+def test_new_files_are_told_from_others_of_the_same_name_and_found_by_odd_names(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    """Other programs give the file of every partition one name, and use spaces and signs."""
+    table = lake.create("theirs", "id int64, p string", partition_by=["p"])
+    pipeline = Pipeline("copy")
+
+    @pipeline.step("mine", schema="id int64, p string")
+    def mine(added: Any = new("theirs")) -> Any:
+        return added
+
+    found = []
+    odd = ["p=1/a.parquet", "p=2/a.parquet", "p=a b%25+ü/a b%20+&=#ü.parquet", "b/p=1/a.parquet"]
+    for number, path in enumerate(odd):
+        target = Path(table.location) / path
+        target.parent.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [number]}), target)
+        with lake.transaction() as tx:
+            tx.add_files("theirs", [path])
+        pipeline.run(lake, spark)
+        found.append([r["id"] for r in lake.table("mine").to_arrow().sort_by("id").to_pylist()])
+    assert found == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    assert lake.table("mine").to_arrow().sort_by("id")["p"].to_pylist() == ["1", "2", "a b%+ü", "1"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_names_of_landing_files_are_no_patterns(
+    spark: SparkSession, lake: lw.Lake, place: Path, kind: str
+) -> None:
+    """Such a name matches other files, so that their rows would be read twice."""
+    pipeline = Pipeline("odd names")
+    declared = None if kind == "parquet" else "id BIGINT"
+
+    @pipeline.step("odd", schema="id int64")
+    def odd(batch: Any = landing("sales", format=kind, schema=declared)) -> Any:
+        return batch
+
+    names = ["a1", "a[1]", "a*", "a?", "{a1,b}", "a\\1", "b c%20#"]
+    for number, name in enumerate(names):
+        path = place / "sales" / f"{name}.{kind}"
+        if kind == "parquet":
+            more = {"other": [0]} if number % 2 else {}
+            pq.write_table(pa.table({"id": [number], **more}), path)
+        else:
+            path.write_text(f"id\n{number}\n" if kind == "csv" else f'{{"id": {number}}}\n')
+    pipeline.run(lake, spark, landing=str(place))
+    assert rows(lake, "odd") == [(n,) for n in range(len(names))]
+
+
 def test_a_step_may_delete_by_key(spark: SparkSession, lake: lw.Lake, place: Path) -> None:
     pipeline = Pipeline("deleting")
 
@@ -243,3 +293,27 @@ def test_steps_add_the_columns_that_their_rows_bring(
         pipeline(extra, None).run(lake, spark, landing=str(place))
     with pytest.raises(InvalidInput, match="overwrite"):
         pipeline([], "overwrite")
+
+
+def test_a_run_of_an_id_that_was_committed_commits_nothing_again(
+    spark: SparkSession, lake: lw.Lake, place: Path
+) -> None:
+    deliver(place, "a", [(1, 10, 1)])
+    first = shop().run(lake, spark, landing=str(place), run_id="job-7")
+    assert first.run_id == "job-7"
+    deliver(place, "b", [(2, 20, 1)])
+
+    again = shop().run(lake, spark, landing=str(place), run_id="job-7")
+
+    assert (again.versions, again.run_id) == (first.versions, "job-7")
+    assert [(s.table, s.rows) for s in again.steps] == [(s.table, s.rows) for s in first.steps]
+    assert rows(lake, "bronze.sales") == [(1, 10, 1)]
+    assert shop().committed(lake, "job-8") is None
+    lake.create("other", {"id": "int64"})
+    with lake.transaction(transaction_id="job-9") as tx:
+        tx.append("other", [{"id": 1}])
+    with pytest.raises(InvalidInput, match="was no run of pipeline"):
+        shop().run(lake, spark, landing=str(place), run_id="job-9")
+    assert (
+        shop().run(lake, spark, landing=str(place), run_id="job-10").versions["bronze.sales"] == 2
+    )

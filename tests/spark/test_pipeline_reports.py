@@ -14,8 +14,10 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch, StepFailed
+from lakeward.integrations.opentelemetry import trace
 from lakeward.log import runs
 from lakeward.pipeline import Pipeline, landing, new, whole
+from tests.integrations.test_opentelemetry import Heard, facts, own, parent
 from tests.support.inside import context_of
 
 ROW = "id int64 not null, amount int64, at int64"
@@ -261,6 +263,7 @@ def test_rows_in_a_table_before_the_first_run_come_once_beside_those_of_the_run(
 
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.always("iceberg")
 def test_rows_of_others_come_once_between_runs_that_write_the_same_table(
     spark: SparkSession, lake: lw.Lake, place: Path, table_format: str
 ) -> None:
@@ -309,6 +312,35 @@ def test_rows_that_are_committed_while_a_run_begins_come_with_the_next(
     assert [r[0] for r in rows(lake, "mine")] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_rows_that_compaction_moved_are_new_once(
+    spark: SparkSession, lake: lw.Lake, kind: str
+) -> None:
+    lake.create("theirs", ROW, format=kind)
+    pipeline = Pipeline("copy")
+
+    @pipeline.step("mine", schema=ROW)
+    def mine(added: Any = new("theirs")) -> Any:
+        return added
+
+    def bring(*ids: int) -> None:
+        for id_ in ids:
+            lake.table("theirs").append([row(id_)])
+
+    bring(1, 2)
+    pipeline.run(lake, spark)
+    lake.table("theirs").optimize()
+    assert not pipeline.run(lake, spark).committed
+    bring(3)
+    lake.table("theirs").alter().add_column("note", "string").commit()
+    lake.table("theirs").optimize()
+    bring(4)
+    assert len(lake.table("theirs").files()) == 2
+    pipeline.run(lake, spark)
+    assert [r[0] for r in rows(lake, "mine")] == [1, 2, 3, 4]
+    assert not pipeline.run(lake, spark).committed
+
+
 def test_the_rows_of_a_tables_first_version_are_new(spark: SparkSession, lake: lw.Lake) -> None:
     with lake.transaction(spark=spark) as tx:
         tx.sql("CREATE TABLE theirs AS SELECT 1L AS id, 1L AS amount, 1L AS at")
@@ -349,6 +381,44 @@ def test_a_step_that_raises_is_named_and_leaves_a_bundle(
     assert bundle["inputs"][0]["path"].endswith("a.parquet")
     assert bundle["code"]["sha256"].startswith("sha256:")
     assert rows(lake) == []
+
+
+def test_a_run_that_is_interrupted_after_its_commit_is_recorded_as_committed(
+    spark: SparkSession, lake: lw.Lake, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver(place, "a", row(1))
+    heard: list[Any] = []
+    lake.on("pipeline", heard.append)
+    commit = lw.Transaction.commit
+
+    def interrupted(tx: lw.Transaction) -> Any:
+        commit(tx)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lw.Transaction, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        simple().run(lake, spark, landing=str(place), run_id="interrupted")
+    monkeypatch.undo()
+
+    assert last_run(lake)["state"] == "ratified"
+    assert not list((Path(lake.warehouse) / "_lakeward" / "runs").rglob("*.json"))
+    assert lake.wait_for_listeners()
+    assert [(e.state, dict(e.versions), e.error) for e in heard] == [
+        ("ratified", {"sales": 1}, None)
+    ]
+    assert simple().run(lake, spark, landing=str(place), run_id="interrupted").rows == 1
+
+
+def test_a_run_whose_table_is_dropped_right_after_its_commit_succeeds(
+    spark: SparkSession, lake: lw.Lake, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver(place, "a", row(1))
+    drop = lambda name: lake.drop("sales") if name == "pipeline.committed" else None  # noqa: E731
+    monkeypatch.setattr("lakeward.pipeline.run.reach", drop)
+    result = simple().run(lake, spark, landing=str(place))
+    assert result.versions == {"sales": 1}
+    assert result.bundle["tables"] == {}
+    assert last_run(lake)["versions_out"] == {"sales": 1}
 
 
 def test_rows_that_spark_cannot_compute_are_blamed_on_their_step(
@@ -425,3 +495,35 @@ def test_totals_follow_a_row_that_moves_to_another_group_or_is_deleted(
     pipeline.run(lake, spark, landing=str(place))
     assert rows(lake, "gold") == [(10, 1)]
     assert not pipeline.run(lake, spark, landing=str(place)).committed
+
+
+def test_a_run_is_a_span_with_its_steps_and_its_transaction_inside(
+    spark: SparkSession, lake: lw.Lake, place: Path
+) -> None:
+    heard = Heard()
+    trace(lake, provider=heard.provider)
+    deliver(place, "a", row(1))
+    result = simple().run(lake, spark, landing=str(place))
+
+    (span,) = heard.spans("pipeline")
+    assert facts(span) == {
+        "pipeline": "simple",
+        "state": "ratified",
+        "transaction_id": result.run_id,
+        "versions": ("sales=1",),
+    }
+    (step,) = heard.spans("step")
+    assert (facts(step)["table"], facts(step)["rows"]) == ("sales", 1)
+    (transaction,) = heard.spans("transaction")
+    assert parent(step) == parent(transaction) == own(span)
+
+    deliver(place, "b", row(2, None))
+
+    def broken(batch: Any = landing("sales")) -> Any:
+        raise ValueError(batch)
+
+    heard.clear()
+    with pytest.raises(StepFailed):
+        simple(broken).run(lake, spark, landing=str(place))
+    (span,) = heard.spans("pipeline")
+    assert (facts(span)["state"], facts(span)["error.type"]) == ("failed", "StepFailed")

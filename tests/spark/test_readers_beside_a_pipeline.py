@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
@@ -17,6 +18,7 @@ READERS = 50
 PAUSE_SECONDS = 0.3
 
 
+@pytest.mark.full
 def test_fifty_readers_see_whole_runs_only(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path / "landing", 0.02)
     with lw.open(tmp_path / "lake") as lake:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.engines.spark.settings import iceberg_catalog, settings
+from lakeward.engines.spark.versions import LAKE_CATALOG
 from lakeward.errors import InvalidInput
 from lakeward.spark import configure, session
 from tests.support.inside import context_of
@@ -133,6 +134,8 @@ def test_a_builder_keeps_its_own_settings(spark: SparkSession, tmp_path: Path) -
     assert options["spark.sql.ansi.enabled"] == "false"
     assert "delta-spark" in options["spark.jars"]
     assert options["spark.sql.catalog.lakeward.uri"].startswith("jdbc:sqlite:")
+    assert options["spark.sql.defaultCatalog"] == "lakeward"
+    assert options["spark.sql.catalog.lakeward"] == LAKE_CATALOG
 
 
 def test_a_running_session_that_lacks_the_formats_is_refused(

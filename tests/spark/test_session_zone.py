@@ -92,6 +92,7 @@ def test_rows_of_every_way_to_write_are_found_by_their_moment(
 
 
 @pytest.mark.parametrize("partition_by", [["day(ts)"], ["bucket(4, ts)", "hour(ts)"]])
+@pytest.mark.always("partition_by0")
 def test_a_writer_by_name_that_files_rows_under_another_day_is_refused(
     spark: SparkSession, lake: lw.Lake, partition_by: list[str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_writer_by_name_that_files_rows_under_another_day_is_refused(
 
 
 @pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.always("False")
 def test_derived_values_are_compared_with_the_rows_where_statistics_do_not_prove_them(
     spark: SparkSession, lake: lw.Lake, *, statistics: bool
 ) -> None:

@@ -15,6 +15,7 @@ from lakeward.errors import (
     InvalidInput,
     SchemaMismatch,
     TableNotFound,
+    TransactionClosed,
     UnsupportedFeature,
 )
 from lakeward.lake.table import Table
@@ -124,6 +125,11 @@ def test_alter_table_in_sparks_words(spark: SparkSession, tmp_path: Path, kind: 
         assert table.version == 2
         told = table.history(limit=1)[0]
         assert "rename column note to remark" in str(told.parameters)
+        with lake.transaction(spark=spark) as tx:
+            tx.sql("ALTER TABLE s.t RENAME COLUMN b TO d, ADD COLUMN IF NOT EXISTS b double")
+        assert table.schema.names == [*_NAMES[:-1], "d", "b"]
+        assert str(table.schema.by_name["b"].type) == "double"
+        assert [r["d"] for r in _rows(table)] == ["a", None]
 
 
 _NAMES = ["remark", "id", "c", "amount", "place", "b"]
@@ -320,3 +326,29 @@ def test_a_statement_sees_the_one_alteration_before_it(
             tx.sql("ALTER TABLE t ADD COLUMN c int")
             tx.sql("INSERT INTO t VALUES ('b', 'a', 1)")
         assert sorted(map(str, table.to_arrow()["c"].to_pylist())) == ["1", "None", "None"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_merge_that_spark_refuses_leaves_no_new_columns(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    merge = (
+        "MERGE WITH SCHEMA EVOLUTION INTO s.t t USING (SELECT 1L AS id{}) s ON t.id = s.id"
+        " WHEN MATCHED AND s.nosuch > 1 THEN UPDATE SET *"
+    )
+    with _lake(tmp_path, kind) as lake:
+        before = lake.table("s.t").schema
+        tx = lake.transaction(spark=spark)
+        tx.sql("UPDATE s.t SET note = 'c' WHERE id = 1")
+        with pytest.raises(Exception, match="nosuch"):
+            tx.sql(merge.format(", 'x' AS extra"))
+        # The table was altered before Spark looked at the statement.
+        with pytest.raises(TransactionClosed):
+            tx.commit()
+        assert lake.table("s.t").schema == before
+        with lake.transaction(spark=spark) as tx:
+            with pytest.raises(Exception, match="nosuch"):
+                tx.sql(merge.format(""))
+            tx.sql("UPDATE s.t SET note = 'd' WHERE id = 1")
+        assert lake.table("s.t").schema == before
+        assert [r["note"] for r in _rows(lake.table("s.t"))] == ["d", "b"]

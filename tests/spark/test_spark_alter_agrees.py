@@ -110,6 +110,7 @@ def test_an_iceberg_table_altered_on_spark(
                 assert exact_rows(as_ours(rows, ours.schema)) == exact_rows(ours), version
 
 
+@pytest.mark.always("iceberg")
 @pytest.mark.parametrize("make", [altered_in_delta, altered_in_iceberg])
 def test_spark_reads_tables_that_were_altered_without_it(
     spark: SparkSession, tmp_path: Path, make: Callable[[lw.Lake, str], lw.Table]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -201,3 +202,40 @@ def test_a_stream_stops_when_columns_change_and_goes_on_with_the_new_ones(
     lake.create("s.events", COLUMNS)
     with pytest.raises(StreamingQueryException, match="The checkpoint is of another table"):
         pump(spark, lake, tmp_path / "one", commit)
+
+
+def test_a_change_of_the_sign_of_zero_is_in_the_feed(spark: SparkSession, tmp_path: Path) -> None:
+    """Of several statements, the feed has the rows by which the table differs at the end."""
+    tables = {
+        "plain": ("id int64, x double, y float", "id, x, float(x)"),
+        "nested": (
+            "id int64, x double, s struct<y: float>, m map<string, double>",
+            "id, x, named_struct('y', float(x)), map('k', x)",
+        ),
+    }
+    zeros = "VALUES (1L, 0.0d), (2L, -0.0d), (3L, double('NaN')), (4L, 1.1d), (5L, 0.0d)"
+    feed = {"delta.enableChangeDataFeed": "true"}
+    with lw.open(tmp_path / "lake") as lake:
+        for name, (columns, values) in tables.items():
+            table = lake.create(name, columns, properties=feed)
+            with lake.transaction(spark=spark) as tx:
+                tx.sql(f"INSERT INTO {name} SELECT {values} FROM {zeros} AS v (id, x)")
+            before = table.to_arrow().to_pylist()
+            with lake.transaction(spark=spark) as tx:
+                tx.sql(f"UPDATE {name} SET x = -x WHERE id < 3")
+                tx.sql(f"DELETE FROM {name} WHERE id = 4")
+            after = table.to_arrow().to_pylist()
+            rows = table.changes(since=2).read_all().to_pylist()
+
+            # As text, in which the zeros differ.
+            found = Counter((r["_change_type"][:6], *map(str, _own(r))) for r in rows)
+            expected = Counter(
+                ("delete", *map(str, _own(r))) for r in before if r["id"] in (1, 2, 4)
+            )
+            expected += Counter(("insert", *map(str, _own(r))) for r in after if r["id"] < 3)
+            assert found == expected, name
+            assert {str(r["x"]) for r in after if r["id"] < 3} == {"0.0", "-0.0"}
+
+
+def _own(row: dict[str, Any]) -> list[Any]:
+    return [value for name, value in row.items() if not name.startswith("_")]

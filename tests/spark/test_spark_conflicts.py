@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +164,78 @@ def test_rows_that_are_only_added_meet_no_conflict(
     tx.commit()
 
     assert ids(lake, table) == [1, 2, 10]
+
+
+def add_column(lake: lw.Lake) -> None:
+    lake.table("delta").alter().add_column("extra", "int64").commit()
+    lake.table("delta").update(set={"extra": "5"})
+
+
+def drop_and_add_column(lake: lw.Lake) -> None:
+    lake.table("delta").alter().drop_column("name").commit()
+    lake.table("delta").alter().add_column("name", "string").commit()
+    lake.table("delta").update(set={"name": "'new'"})
+
+
+def delete_by_vectors(lake: lw.Lake) -> None:
+    lake.table("delta").alter().set_property("delta.enableDeletionVectors", "true").commit()
+    lake.table("delta").delete(where="id = 3")
+
+
+MERGE = (
+    "MERGE INTO delta t USING (SELECT 1L AS id) s ON t.id = s.id"
+    " WHEN MATCHED THEN UPDATE SET name = 'ours'"
+)
+ALTERED: dict[str, tuple[Callable[[lw.Lake], None], str, list[dict[str, Any]]]] = {
+    "add column": (
+        add_column,
+        MERGE,
+        [
+            {"id": 1, "name": "ours", "extra": 5},
+            {"id": 2, "name": "base", "extra": 5},
+            {"id": 3, "name": "base", "extra": 5},
+            {"id": 5000, "name": "ours", "extra": None},
+        ],
+    ),
+    "drop and add column": (
+        drop_and_add_column,
+        "DELETE FROM delta WHERE id = 1",
+        [{"id": 2, "name": "new"}, {"id": 3, "name": "new"}, {"id": 5000, "name": "ours"}],
+    ),
+    "deletion vectors": (
+        delete_by_vectors,
+        "UPDATE delta SET name = 'ours' WHERE id = 1",
+        [
+            {"id": 1, "name": "ours"},
+            {"id": 2, "name": "base"},
+            {"id": 5000, "name": "ours"},
+        ],
+    ),
+}
+
+
+@pytest.mark.always("add column", "deletion vectors")
+@pytest.mark.parametrize("kind", ALTERED)
+def test_rows_are_not_changed_under_a_definition_from_before_the_cut(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """The branch was made before others altered the table, and the cut is taken after that."""
+    alter, statement, expected = ALTERED[kind]
+    mapped = {"delta.columnMapping.mode": "name"}
+    runs: list[int] = []
+    with lw.open(tmp_path / "other") as lake:
+        lake.create("delta", {"id": "int64", "name": "string"}, properties=mapped)
+        lake.table("delta").append({"id": list(range(1, 1001)), "name": ["base"] * 1000})
+
+        def work(tx: lw.Transaction) -> None:
+            tx.append("delta", spark.sql("SELECT 5000L AS id, 'ours' AS name"))
+            if not runs:
+                alter(lake)
+            runs.append(1)
+            tx.sql(statement)
+
+        result = lake.run(work, spark=spark)
+
+        rows = lake.table("delta").to_arrow(where="id < 4 OR id = 5000").sort_by("id")
+        assert rows.to_pylist() == expected
+        assert result.attempts == 2

@@ -113,6 +113,22 @@ def test_a_table_is_replaced_and_keeps_its_older_versions(
     check_lake(lake, ["orders", "t"])
 
 
+@BOTH
+def test_a_table_of_the_transaction_is_replaced_and_stays_if_that_is_refused(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    with lake.transaction(spark=spark) as tx:
+        tx.sql(f"CREATE TABLE t USING {table_format} AS SELECT id FROM orders")
+        for refused in ("PARTITIONED BY (missing) AS SELECT 1 AS id", "AS SELECT 1 AS a, 2 AS a"):
+            with pytest.raises(InvalidInput):
+                tx.sql(f"CREATE OR REPLACE TABLE t USING {table_format} {refused}")
+            assert tx.sql("SELECT sum(id) FROM t").first()[0] == 15
+        tx.sql(f"CREATE OR REPLACE TABLE t USING {table_format} AS SELECT id + 1 AS k FROM t")
+        tx.sql("INSERT INTO t VALUES (9)")
+    assert sorted(lake.table("t").to_arrow()["k"].to_pylist()) == [1, 2, 3, 4, 5, 6, 9]
+    check_lake(lake, ["orders", "t"])
+
+
 def test_a_name_that_is_taken_is_refused_at_once_or_at_the_commit(
     spark: SparkSession, lake: lw.Lake
 ) -> None:
@@ -139,8 +155,6 @@ def test_a_name_that_is_taken_is_refused_at_once_or_at_the_commit(
     [
         "CREATE TABLE made AS SELECT id, id FROM orders",
         "CREATE TABLE made USING csv AS SELECT 1 AS id",
-        "CREATE TABLE made (id BIGINT GENERATED ALWAYS AS IDENTITY)",
-        "CREATE TABLE made (id BIGINT DEFAULT 7)",
         "CREATE TABLE other.catalog.made AS SELECT 1 AS id",
     ],
 )
@@ -168,3 +182,29 @@ def test_files_of_a_table_that_never_came_to_be_are_cleaned_up(
     lw.open(lake.warehouse).close()
 
     assert not [p for p in Path(lake.warehouse, "copy").rglob("*") if p.is_file()]
+
+
+@BOTH
+def test_a_table_made_by_a_call_is_filled_and_appears_with_the_rest(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    with lake.transaction(spark=spark) as tx:
+        tx.create(
+            "made",
+            "id int64 not null, part string",
+            format=table_format,
+            partition_by=["part"],
+            comment="by a call",
+        )
+        with pytest.raises(AlreadyExists):
+            tx.create("orders", "id int64")
+        tx.append("made", tx.sql("SELECT id, part FROM orders WHERE id < 3"))
+        tx.create("like_it", like=tx.read("made"), format=table_format)
+        assert tx.sql("SELECT count(*) FROM made").first()[0] == 3
+
+    made = lake.table("made")
+    assert sorted(made.to_arrow()["id"].to_pylist()) == [0, 1, 2]
+    assert (made.format, made.partition_by) == (table_format, ["part"])
+    assert not made.schema.by_name["id"].nullable
+    assert lake.table("like_it").schema.names == ["id", "part"]
+    check_lake(lake, ["orders", "made", "like_it"])

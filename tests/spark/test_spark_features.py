@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.errors import UnsupportedFeature
+from tests.interop.maintained import is_readable, published_versions, steps
 from tests.support.iceberg import stranger_table
 
 
@@ -174,3 +175,37 @@ def test_a_table_that_only_grows_takes_no_other_statement(
             tx.commit()
 
         assert lake.table(name).version == 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_every_promised_version_reads_the_same_after_each_step_of_maintenance(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    read = 0
+    for step, table in steps(lake, "t", table_format):
+        lake.publish()
+        if table_format == "delta":
+            found = {v: {"versionAsOf": str(v)} for v in published_versions(table)}
+            place = table.location
+        else:
+            known = {v.snapshot_id: v.version for v in table.versions()}
+            listed = [s.snapshot_id for s in stranger_table(lake, "t").snapshots()]
+            found = {known[n]: {"snapshot-id": str(n)} for n in listed if n in known}
+            found = {v: at for v, at in found.items() if is_readable(table, v)}
+            place = str(table.metadata_location)
+        for version, at in found.items():
+            frame = spark.read.format(table_format).options(**at).load(place)
+            ours = table.at(version=version).to_arrow(columns=["id"])
+            theirs = sorted(r[0] for r in frame.select("id").collect())
+            assert theirs == sorted(ours["id"].to_pylist()), (step, version)
+            read += 1
+    assert read > 40
+    before = sorted(table.to_arrow()["id"].to_pylist())
+    table.append([{"id": 5000, "p": "a"}])
+    table.append([{"id": 5001, "p": "a"}])
+
+    assert table.optimize(spark=spark, zorder=["id"]).state == "done"
+
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [*before, 5000, 5001]
+    assert table.history(limit=1)[0].operation == "OPTIMIZE"

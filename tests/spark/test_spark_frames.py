@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
@@ -35,7 +36,29 @@ def ids(frame: DataFrame) -> list[int]:
     return sorted(r.id for r in frame.collect())
 
 
+def test_spark_keeps_no_log_of_a_branch_in_memory(spark: SparkSession, lake: lw.Lake) -> None:
+    delta = spark._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]
+    logs = getattr(getattr(delta, "DeltaLog$"), "MODULE$")
+
+    def change(*, commit: bool) -> None:
+        tx = lake.transaction(spark=spark)
+        tx.append("s.delta", [{"id": 10, "v": 1}])
+        tx.append("s.vectors", [{"id": 10, "v": 1}])
+        tx.sql("UPDATE s.delta SET v = 2 WHERE id = 10")
+        if commit:
+            tx.commit()
+        else:
+            tx.rollback()
+
+    change(commit=True)
+    before = logs.cacheSize()
+    for commit in (True, False):
+        change(commit=commit)
+    assert logs.cacheSize() == before
+
+
 @pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.always("vectors", "iceberg")
 def test_a_frame_shows_the_table_as_it_was_when_the_frame_was_made(
     spark: SparkSession, lake: lw.Lake, kind: str
 ) -> None:
@@ -97,3 +120,99 @@ def test_data_of_every_form_fits_as_it_does_without_spark(
     ]
     with pytest.raises(SchemaMismatch, match="2147483648 in row 0"):
         lake.transaction(spark=spark).append("s.mixed", [{"id": 2**31}])
+
+
+NESTED = "struct<a: string, b: string, in: struct<p: int64, q: int64>>"
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_members_of_structs_are_written_by_name(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    columns = f"id int64, s {NESTED}, l list<struct<x: int64, y: int64>>"
+    columns += ", m map<struct<x: int64, y: int64>, struct<x: int64, y: int64>>"
+    lake.create("s.t", columns, format=table_format)
+    turned = "named_struct('y', 2L, 'x', 1L)"
+
+    def rows(number: int) -> DataFrame:
+        inner = "named_struct('q', 2L, 'p', 1L)"
+        struct = f"named_struct('b', 'B', 'a', 'A', 'in', {inner}) s"
+        return spark.sql(
+            f"SELECT {number}L id, {struct}, array({turned}) l, map({turned}, {turned}) m"
+        )
+
+    with lake.transaction(spark=spark) as tx:
+        tx.append("s.t", rows(1))
+        tx.overwrite("s.t", rows(2), where="id = 2")
+        tx.merge("s.t", rows(3), on="id")
+
+    pair = {"x": 1, "y": 2}
+    s = {"a": "A", "b": "B", "in": {"p": 1, "q": 2}}
+    assert lake.table("s.t").to_arrow().sort_by("id").to_pylist() == [
+        {"id": n, "s": s, "l": [pair], "m": [(pair, pair)]} for n in (1, 2, 3)
+    ]
+    for first in ("x", "A", "b"):
+        wrong = spark.sql(f"SELECT 4L id, named_struct('{first}', 'A', 'b', 'B', 'in', null) s")
+        with pytest.raises(SchemaMismatch, match=f"data for s.t has the member {first}"):
+            lake.transaction(spark=spark).append("s.t", wrong)
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_values_are_not_cut(spark: SparkSession, lake: lw.Lake, table_format: str) -> None:
+    columns = "id int64, i int32, d date, m decimal(10,2), f float, s struct<i: int64>"
+    lake.create("s.cut", columns, format=table_format)
+    fitting = "1L id, 7L i, date'2026-01-01' d, 1.2 m, 0.5f f, named_struct('i', 1) s"
+    wrong = [
+        "1.9d i", "timestamp'2026-01-01 23:00:00' d", "1.239 m", "1.239d m", "0.1d f",
+        "named_struct('i', 1.9) s",
+    ]  # fmt: skip
+
+    writes: list[Callable[[lw.Transaction, DataFrame], object]] = [
+        lambda tx, rows: tx.append("s.cut", rows),
+        lambda tx, rows: tx.overwrite("s.cut", rows, where="id = 1"),
+        lambda tx, rows: tx.merge("s.cut", rows, on="id"),
+    ]
+    for number, value in enumerate(wrong):
+        rows = spark.sql(f"SELECT 1L id, {value}")
+        with pytest.raises(SchemaMismatch, match="Values would lose a part"):
+            writes[number % 3](lake.transaction(spark=spark), rows)
+    with lake.transaction(spark=spark) as tx:
+        tx.append("s.cut", spark.sql(f"SELECT {fitting}"))
+        # Expressions of the user decide.
+        rows = spark.sql("SELECT 1L id, 1.239 m")
+        new = {"m": "round(source.m, 1)"}
+        tx.merge("s.cut", rows, on="id", matched=new, not_matched=None)
+
+    (row,) = lake.table("s.cut").to_arrow().to_pylist()
+    assert (row["i"], row["m"], row["f"], row["s"]) == (7, Decimal("1.20"), 0.5, {"i": 1})
+
+
+@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.always("True")
+def test_an_empty_text_in_a_partition_column_of_delta_is_refused(
+    spark: SparkSession, lake: lw.Lake, guard: bool
+) -> None:
+    """Spark would write null."""
+    table = lake.create("s.p", "id int64, p string", partition_by=["p"], guard=guard)
+    lake.create("s.i", "id int64, p string", partition_by=["p"], format="iceberg")
+    merge = "MERGE INTO s.p t USING (SELECT 1L id, '' p) s ON t.id = s.id"
+    wrong: list[Callable[[lw.Transaction], object]] = [
+        lambda tx: tx.append("s.p", spark.sql("SELECT 2L id, '' p")),
+        lambda tx: tx.sql("INSERT INTO s.p VALUES (2, '__HIVE_DEFAULT_PARTITION__')"),
+        lambda tx: tx.sql("UPDATE s.p SET p = ''"),
+        lambda tx: tx.sql(f"{merge} WHEN MATCHED THEN UPDATE SET *"),
+    ]
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("INSERT INTO s.p VALUES (1, 'a'), (2, null)")
+        tx.sql("UPDATE s.p SET p = 'b' WHERE id = 1")
+    with lake.transaction(spark=spark) as tx:
+        tx.append("s.i", spark.sql("SELECT 1L id, '' p"))
+    for write in wrong:
+        with pytest.raises(SchemaMismatch, match="Column p partitions"):
+            write(lake.transaction(spark=spark))
+
+    rows = [{"id": 1, "p": "b"}, {"id": 2, "p": None}]
+    assert table.to_arrow().sort_by("id").to_pylist() == rows
+    assert lake.table("s.i").to_arrow()["p"].to_pylist() == [""]
+    assert not [f for f in lake.doctor(tables=["s.p"]).findings if f.severity == "error"]

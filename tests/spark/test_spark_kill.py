@@ -30,12 +30,10 @@ TABLES: Final = ("sales.orders", "sales.parts", "gold.totals")
 _ELSEWHERE: Final = ("stage.file", "checkpoint.")
 _COMMIT: Final = [s for s in STEPS if not s.startswith(_ELSEWHERE)]
 SOME: Final = [
-    ("branch.opened", 2),
     ("branch.worked", 3),
     ("branch.netted", 2),
     ("iceberg.swapped", 1),
     ("ratify.committed", 1),
-    ("commit.acknowledged", 1),
 ]
 ALL: Final = [(step, n) for step in BRANCH_STEPS for n in (1, 2, 3)] + [(s, 1) for s in _COMMIT]
 
@@ -71,6 +69,7 @@ def test_killed_at_any_step_all_of_it_is_there_or_nothing(
     lake.close()
 
 
+@pytest.mark.full
 def test_a_driver_that_dies_with_its_spark_leaves_nothing(tmp_path: Path) -> None:
     with lw.open(tmp_path / "lake") as lake:
         make(lake)
@@ -79,8 +78,9 @@ import lakeward as lw
 from lakeward.spark import session
 from tests.spark.test_spark_kill import TABLES, change
 from tests.support.processes import kill_myself_at
+from tests.support.sparks import CONF
 lake = lw.open({str(tmp_path / "lake")!r})
-spark = session(lake, master="local[2]", **{{"spark.driver.memory": "1g"}})
+spark = session(lake, master="local[2]", **CONF)
 kill_myself_at("branch.netted", 2)
 change(lake, spark, "dying")
 """

@@ -97,6 +97,45 @@ def test_spark_writes_files_with_the_codec_of_the_policy(
         assert codecs["plain"] == before
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_spark_writes_files_of_the_size_and_with_the_statistics_of_the_policy(
+    spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        said = {"target_file_size": "1 MB", "stats_columns": ["id", "last", "elsewhere"]}
+        lake.set_policy("gold.*", said)
+        columns = {"id": "int64", **{f"c{n}": "string" for n in range(28)}, "last": "int64"}
+        for name in ("gold.t", "plain"):
+            lake.create(name, columns, format=table_format)
+        with lake.transaction(spark=spark) as tx:
+            texts = ", ".join(f"concat('x', uuid()) AS c{n}" for n in range(28))
+            tx.sql(f"CREATE TEMPORARY VIEW v AS SELECT id, {texts}, -id AS last FROM range(8600)")
+            for name in ("gold.t", "plain"):
+                tx.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM v")
+            tx.sql("CREATE TEMPORARY VIEW w AS SELECT /*+ REPARTITION(4) */ * FROM v LIMIT 40")
+            tx.sql("INSERT INTO gold.t SELECT * FROM w")
+        plain, gold = lake.table("plain").files(), lake.table("gold.t").files()
+        assert len(plain) == 1
+        assert plain[0].size > 4_000_000
+        large = [f for f in gold if f.size > 100_000]
+        assert len(large) > 3
+        assert max(f.size for f in large) < 2_000_000
+        assert len(gold) < len(large) + 4
+        ids = {f.name: f.id for f in lake.table("gold.t").schema}
+        measured = [set(f.file.stats.minimum) for f in gold if f.file.stats is not None]
+        assert measured == [{ids["id"], ids["last"]}] * len(gold)
+        properties = lake.table("gold.t").definition.properties
+        assert not any("Stats" in key or "metrics" in key for key in properties)
+        assert lake.table("gold.t").count() == lake.table("plain").count() + 40
+        # A column that the policy names by another name has no statistics any more.
+        with lake.transaction(spark=spark) as tx:
+            tx.sql("ALTER TABLE gold.t RENAME COLUMN last TO newest")
+            tx.sql("INSERT INTO gold.t SELECT * FROM gold.t LIMIT 1")
+        newest = max(lake.table("gold.t").files(), key=lambda f: f.added).file.stats
+        assert newest is not None
+        assert set(newest.minimum) == {ids["id"]}
+
+
 def _codec(lake: lw.Lake, name: str, path: str) -> str:
     footer = pq.ParquetFile(Path(lake.table(name).location) / path).metadata
     return str(footer.row_group(0).column(0).compression)

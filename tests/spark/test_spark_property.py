@@ -24,9 +24,14 @@ from tests.support.target import LakeTarget
 SEED = int(os.environ.get("LAKEWARD_SEED", "14"))
 
 
-@pytest.fixture
-def campaign(spark: SparkSession, tmp_path: Path) -> Generator[Campaign]:
-    target = LakeTarget(str(tmp_path / "lake"), tmp_path / "lake")
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
+def campaign(
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> Generator[Campaign]:
+    store = str(tmp_path / "lake")
+    if request.param == "postgres":
+        store = request.getfixturevalue("postgres_url")
+    target = LakeTarget(store, tmp_path / "lake")
     rival = Rival(target)
     with target.open() as lake:
         yield Campaign(Player(lake, on_spark, rival, spark=spark), rival, SEED)
@@ -39,8 +44,14 @@ def test_every_combination_begins_or_is_refused_on_spark(campaign: Campaign) -> 
 
 
 @sizes("rounds", short=1, full=5)
-def test_what_spark_commits_is_there_exactly_once(campaign: Campaign, rounds: int) -> None:
+@pytest.mark.parametrize(
+    "racing", [False, pytest.param(True, marks=pytest.mark.full)], ids=["between", "racing"]
+)
+def test_what_spark_commits_is_there_exactly_once(
+    campaign: Campaign, rounds: int, racing: bool
+) -> None:
     campaign.longest = 2 if rounds == 1 else 4
+    asked = set()
     for number in range(rounds):
         campaign.seed = SEED + number
         chance = random.Random(campaign.seed)
@@ -48,7 +59,10 @@ def test_what_spark_commits_is_there_exactly_once(campaign: Campaign, rounds: in
         if rounds > 1:
             wanted = cases()
             chance.shuffle(wanted)
-        campaign.run(wanted)
+        campaign.run(wanted, racing=racing)
+        asked |= {case for case in wanted if can_begin(case, spark=True)}
 
     print(f"\nseed {SEED}: {dict(campaign.counts)}")
+    assert campaign.begun == asked
+    assert campaign.counts["committed"]
     check_lake(campaign.lake, campaign.tables)

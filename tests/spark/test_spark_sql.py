@@ -386,3 +386,35 @@ def test_a_table_is_added_to_from_itself_and_views_of_it_follow(
         tx.sql("INSERT INTO orders SELECT id + 10, name, part FROM orders")
 
     assert set(names(table)) == {*range(5), *range(10, 15)}
+
+
+def test_tables_whose_names_are_one_name_in_spark_are_told_apart(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    """Spark ignores case, and takes a table without a namespace for one of `default`."""
+    lake.create("both", "w string, id int64")
+    pairs = [("Orders", "orders"), ("default.q", "q"), ("Sp.k", "sp.k"), ("a__written.z", "a.z")]
+    for pair in pairs:
+        for number, name in enumerate(pair):
+            lake.create(name, "id int64")
+            lake.table(name).append({"id": [number]})
+
+    with lake.transaction(spark=spark) as tx:
+        for one, other in pairs:
+            union = f"SELECT 'one', id FROM {one} UNION ALL SELECT 'other', id FROM {other}"
+            tx.sql(f"INSERT INTO both {union}")
+            assert sorted(map(tuple, tx.sql(union).collect())) == [("one", 0), ("other", 1)]
+            tx.sql(f"INSERT INTO {one} SELECT id + 10 FROM {other}")
+            tx.append(other, [{"id": 20}])
+            tx.sql(f"UPDATE {one} SET id = id + 100")
+            assert sorted(r.id for r in tx.read(one).collect()) == [100, 111]
+        found = tx.sql("SELECT sp.k.id, Sp.k.id FROM Sp.k JOIN sp.k ON Sp.k.id = sp.k.id + 100")
+        assert [tuple(r) for r in found.collect()] == []
+        found = tx.sql("SELECT sp.k.id, Sp.k.id FROM Sp.k JOIN sp.k ON Sp.k.id = sp.k.id + 99")
+        assert [tuple(r) for r in found.collect()] == [(1, 100)]
+
+    for one, other in pairs:
+        assert sorted(lake.table(one).to_arrow()["id"].to_pylist()) == [100, 111]
+        assert sorted(lake.table(other).to_arrow()["id"].to_pylist()) == [1, 20]
+    rows = [tuple(r.values()) for r in lake.table("both").to_arrow().to_pylist()]
+    assert sorted(rows) == [("one", 0)] * 4 + [("other", 1)] * 4

@@ -269,6 +269,17 @@ def test_types_that_a_table_would_not_keep_are_refused_with_the_column(
                 tx.sql(f"CREATE TABLE u USING {table_format} AS SELECT 1 AS a, {terms}")
         with pytest.raises(LakewardError):
             tx.sql("CREATE TABLE u (v STRING) DEFAULT COLLATION UNICODE_CI")
+        for clause in (
+            "ADD COLUMN w VARIANT",
+            "ADD COLUMN w STRING COLLATE UNICODE_CI",
+            "ADD COLUMNS (w STRUCT<x: VARIANT>)",
+            "ALTER COLUMN v TYPE STRING COLLATE UNICODE_CI",
+        ):
+            with pytest.raises((InvalidInput, UnsupportedFeature)):
+                tx.sql(f"ALTER TABLE t {clause}")
+        for columns in ("v VARIANT", "v STRING COLLATE UNICODE_CI"):
+            with pytest.raises((InvalidInput, UnsupportedFeature)):
+                tx.sql(f"CREATE TABLE u ({columns}, n INT DEFAULT 1) USING {table_format}")
         tx.sql("INSERT INTO t VALUES (10, 'ten')")
     assert ids(table) == [0, 1, 2, 10]
     for term in ("parse_json('1')", collated):

@@ -113,6 +113,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("condition", "does"), CASES)
+@pytest.mark.always("[id NOT IN (SELECT k FROM {s})-DELETE", "max(k)")
 def test_rows_are_changed_as_a_plain_evaluation_says(
     spark: SparkSession, lake: lw.Lake, condition: str, does: str
 ) -> None:

@@ -26,7 +26,7 @@ STEPS = (
 
 
 @pytest.mark.crash
-@sizes("size", short=(4, 2), full=(30, 20))
+@sizes("size", short=(3, 1), full=(30, 20))
 def test_killed_again_and_again_every_row_is_streamed_once(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:

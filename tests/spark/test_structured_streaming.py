@@ -264,3 +264,66 @@ def test_what_cannot_be_is_told_before_anything_runs(spark: SparkSession, lake: 
     for changes in (False, True):
         with pytest.raises(TableNotFound):
             read_stream(lake, spark, "nothing", changes=changes)
+
+
+@pytest.mark.full
+def test_lineage_names_the_files_and_tables_of_micro_batches(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW, format="iceberg")
+    lake.create("copies", ROW)
+    lake.create("names", "name string, twice int64")
+    lake.create("counts", "name string, n int64")
+    land(tmp_path / "in", "a", 1, 2)
+    land(tmp_path / "in", "b", 3)
+
+    def doubled(tx: lw.Transaction, rows: Any) -> None:
+        chosen = rows.where("id < 3").selectExpr("name", "id * 2 AS twice")
+        tx.append("names", chosen)
+
+    def follow(name: str, into: Any) -> None:
+        _run(read_stream(lake, spark, name), tmp_path, sink(lake, into, query=f"of {name}"))
+
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    follow("events", "copies")
+    follow("copies", doubled)
+    grouped = read_stream(lake, spark, "copies").groupBy("name").count()
+    _run(grouped.toDF("name", "n"), tmp_path, sink(lake, "counts", query="grouped"), "complete")
+
+    assert _edges(lake, "names") == {
+        ("a.parquet", "value", "events"),
+        ("b.parquet", "value", "events"),
+        ("events", "value", "copies"),
+        ("copies", "value", "names"),
+    }
+    assert _edges(lake, "names", "twice") == {
+        ("copies.id", "rows", "names.twice"),
+        ("copies.id", "value", "names.twice"),
+    }
+    # Rows of earlier batches are in the state of the query.
+    assert _edges(lake, "counts", depth=1) == {
+        ("copies", "value", "counts"),
+        ("unknown", "unknown", "counts"),
+    }
+
+
+def _run(
+    rows: Any, tmp_path: Path, commit: Callable[[Any, int], None], mode: str = "append"
+) -> None:
+    name = f"c{len(list((tmp_path / 'checkpoints').iterdir()))}"
+    query = (
+        rows.writeStream.foreachBatch(commit)
+        .outputMode(mode)
+        .option("checkpointLocation", str(tmp_path / "checkpoints" / name))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def _edges(
+    lake: lw.Lake, name: str, column: str | None = None, depth: int | None = None
+) -> set[tuple[str, str, str]]:
+    found = lake.table(name).lineage(column=column, depth=1 if column else depth)
+    edges = found.columns if column else found.edges
+    return {(Path(str(e.source)).name, e.kind.value, str(e.target)) for e in edges}

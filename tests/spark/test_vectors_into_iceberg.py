@@ -124,7 +124,7 @@ def above(rows: Rows, key: int) -> Rows:
     return {n: v for n, v in rows.items() if n > key}
 
 
-@pytest.mark.always("[insert]", "[create]", "[merge]", "[update]", "[merge_frame]", "[writer]")
+@pytest.mark.always("[insert]", "[update]", "[merge_frame]", "[writer]")
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_go_into_an_iceberg_table(sources: list[Source], way: str) -> None:
     do, expected = WAYS[way]

@@ -61,10 +61,17 @@ def _obtain() -> str:
 
 
 def _run(command: list[str], what: str) -> str:
-    # npm is a script that looks for node in the path.
+    # npm is a script that looks for node in the path. Chromium is unpacked into the temporary
+    # directory: in one that users share, it could be the program of another user.
     path = f"{ENVIRONMENT / 'bin'}:{os.environ.get('PATH', '')}"
+    own = _HOME / "tmp"
+    own.mkdir(exist_ok=True)
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=_HOME, env={**os.environ, "PATH": path}
+        command,
+        capture_output=True,
+        text=True,
+        cwd=_HOME,
+        env={**os.environ, "PATH": path, "TMPDIR": str(own)},
     )
     if done.returncode:
         message = f"{what}: {(done.stdout + done.stderr)[-400:]}"

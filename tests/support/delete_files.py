@@ -34,6 +34,7 @@ def delete_in_place(
     positions: Mapping[str, Sequence[int]],
     *,
     bounded: bool = True,
+    apart: bool = False,
 ) -> None:
     """Commit a snapshot that deletes rows by their positions in data files.
 
@@ -41,12 +42,19 @@ def delete_in_place(
         table: As pyiceberg loaded it.
         positions: Of the rows, by the data files' names as manifests spell them.
         bounded: The delete file tells for which data files it is meant.
+        apart: Each data file gets a delete file of its own; one manifest lists them all.
     """
     by_path = {file.file_path: file for file in data_files(table)}
     targets = [by_path[path] for path in positions]
-    (partition,) = {tuple(t.partition[i] for i in range(len(t.partition))) for t in targets}
-    deletes = _delete_file(table, positions, Record(*partition), bounded=bounded)
+    deletes = []
+    for some in [{p: at} for p, at in positions.items()] if apart else [positions]:
+        (partition,) = {tuple(_values(by_path[p].partition)) for p in some}
+        deletes.append(_delete_file(table, some, Record(*partition), bounded=bounded))
     _commit(table, deletes, targets[0].spec_id)
+
+
+def _values(partition: Any) -> list[Any]:
+    return [partition[i] for i in range(len(partition))]
 
 
 def data_files(table: Table) -> list[Any]:
@@ -85,12 +93,12 @@ def delete_equal(
         file_size_in_bytes=local.stat().st_size,
         equality_ids=list(ids),
     )
-    _commit(table, deletes, table.metadata.default_spec_id)
+    _commit(table, [deletes], table.metadata.default_spec_id)
     return name
 
 
-def _commit(table: Table, deletes: Any, spec_id: int) -> None:
-    """Commit a snapshot that adds a delete file."""
+def _commit(table: Table, deletes: Sequence[Any], spec_id: int) -> None:
+    """Commit a snapshot that adds delete files."""
     snapshot = table.current_snapshot()
     assert snapshot is not None
     number = uuid.uuid4().int & (2**62 - 1)
@@ -99,14 +107,15 @@ def _commit(table: Table, deletes: Any, spec_id: int) -> None:
     with _DeletesWriter(
         spec, table.schema(), table.io.new_output(f"{place}/{number}-m0.avro"), number, "deflate"
     ) as writer:
-        writer.add_entry(
-            ManifestEntry.from_args(
-                status=ManifestEntryStatus.ADDED,
-                snapshot_id=number,
-                sequence_number=None,
-                data_file=deletes,
+        for file in deletes:
+            writer.add_entry(
+                ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED,
+                    snapshot_id=number,
+                    sequence_number=None,
+                    data_file=file,
+                )
             )
-        )
     sequence = table.metadata.next_sequence_number()
     listed = f"{place}/snap-{number}.avro"
     with write_manifest_list(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lakeward as lw
+from lakeward.formats.delta.schema import physical_name
 
 _NAMES = (
     "delta.rowTracking.materializedRowIdColumnName",
@@ -40,6 +41,7 @@ def row_ids(table: lw.Table, key: str = "id") -> dict[Any, tuple[int, int]]:
                 live.pop(action["path"])
         live.update({a["path"]: a for a in adds if a["at"] == version})
     names = [table.definition.properties[n] for n in _NAMES]
+    key = physical_name(table.schema.field(key))
     out: dict[Any, tuple[int, int]] = {}
     for path, action in live.items():
         rows = pq.read_table(f"{table.location.removeprefix('file://')}/{path}")

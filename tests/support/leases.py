@@ -11,8 +11,8 @@ _RUN_OUT = Statement(
 )
 
 
-def run_out(lake: lw.Lake, transaction_id: str) -> None:
-    """Let a lease be over, as if its holder had been silent for long."""
+def run_out(lake: lw.Lake, transaction_id: str, *, hours: float = 0) -> None:
+    """Let a lease be over since some hours, as if its holder had been silent for long."""
     with context_of(lake).database.write() as session:
-        past = context_of(lake).database.clock_ms(session) - 1
+        past = context_of(lake).database.clock_ms(session) - 1 - int(hours * 3_600_000)
         assert session.run(_RUN_OUT, {"past": past, "id": transaction_id}) == 1

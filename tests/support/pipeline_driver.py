@@ -1,7 +1,8 @@
 """A driver that takes batch after batch through the shop's pipeline, and may be killed on the way.
 
-Run as `python -m tests.support.pipeline_driver LAKE LANDING BATCHES STEP TIMES`. It delivers the
-batches that are missing, one at a time, and dies when it reaches the step for the so-manieth time.
+Run as `python -m tests.support.pipeline_driver LAKE LANDING BATCHES STEP TIMES [PORT SECRET]`. It
+delivers the batches that are missing, one at a time, and dies when it reaches the step for the
+so-manieth time. It starts a Spark of its own, which dies with it, or uses one that goes on.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import lakeward as lw
 from lakeward.spark import session
 from lakeward_demo.batches import Shop
 from lakeward_demo.shop_pipeline import pipeline
+from tests.support.gateway import Gateway
 from tests.support.processes import kill_myself_at
 from tests.support.sparks import CONF
 
 SCALE = 0.02
 
 
-def main(target: str, landing: str, batches: int, step: str, times: int) -> None:
+def main(
+    target: str, landing: str, batches: int, step: str, times: int, gateway: Gateway | None
+) -> None:
     shop = Shop(Path(landing), SCALE)
     with lw.open(target) as lake:
-        spark = session(lake, master="local[2]", **CONF)
+        spark = gateway.session() if gateway else session(lake, master="local[2]", **CONF)
         spark.sparkContext.setLogLevel("ERROR")
         if step:
             kill_myself_at(step, times)
@@ -30,8 +34,11 @@ def main(target: str, landing: str, batches: int, step: str, times: int) -> None
             if not (shop.landing / "customers" / f"batch-{number:03d}.parquet").exists():
                 shop.deliver(number)
             pipeline.run(lake, spark, landing=landing)
-        spark.stop()
+        if gateway is None:
+            spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
+    target, landing, batches, step, times, *place = sys.argv[1:]
+    gateway = Gateway(int(place[0]), place[1]) if place else None
+    main(target, landing, int(batches), step, int(times), gateway)

@@ -23,14 +23,13 @@ Ts = TypeVarTuple("Ts")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        "lakeward.lake.lake",
-        "lakeward.log.drivers.postgres",
+        "tests.support.preloaded",
+        # What the module of a test imports, which its processes import again.
         "psycopg",
-        "pyarrow.dataset",
-        "pyarrow.parquet",
-        "pyiceberg.manifest",
-        "pyiceberg.table",
+        "pytest",
         "sqlglot.dialects.databricks",
+        "tests.support.invariants",
+        "tests.support.target",
         "time_machine",
     ]
 )

@@ -27,7 +27,10 @@ def found() -> dict[str, Path]:
 
 def _interpreter(version: str) -> Path | None:
     home = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    kept = map(str, sorted(home.glob(f"versions/{version}.*/bin/python3")))
+    try:
+        kept = list(map(str, sorted(home.glob(f"versions/{version}.*/bin/python3"))))
+    except PermissionError:  # the directory of another user, whose environment was inherited
+        kept = []
     for candidate in filter(None, [shutil.which(f"python{version}"), *kept]):
         # The shim of a version manager can be on PATH with no interpreter behind it.
         run = subprocess.run(

@@ -17,7 +17,8 @@ import pyarrow as pa
 COLUMNS = {"s1": ("k", "a", "b", "c"), "s2": ("k", "x", "y")}
 MADE = ("c0", "c1")
 """The columns of each table that a pipeline writes."""
-ROWS = 24
+ROWS = (3, 6, 12, 24)
+"""How many rows a source may have: with few, counts of rows are as large as values are."""
 VALUES = 10
 FEWEST, MOST = 6, 40
 """Rounds of changes; after the fewest they end when all that is reported has been seen."""
@@ -44,26 +45,44 @@ class Pipeline:
 
 
 def sources(rng: random.Random) -> dict[str, pa.Table]:
-    return {name: pa.table({c: _column(rng) for c in columns}) for name, columns in COLUMNS.items()}
+    """Source tables with random values and a random number of rows."""
+    made = {}
+    for name, columns in COLUMNS.items():
+        count = rng.choice(ROWS)
+        made[name] = pa.table({c: _column(rng, count) for c in columns})
+    return made
 
 
 def pipeline(rng: random.Random, prefix: str) -> Pipeline:
-    """A pipeline of two tables: the first is made of the sources, the last of it and of them."""
+    """A pipeline of two or three tables: the first is made of the sources, the others of it too."""
     middle, out = f"{prefix}_mid", f"{prefix}_out"
     statements = [f"INSERT INTO {middle} {query(rng)}"]
     if rng.random() < 0.5:
         statements.append(_changed(rng, middle))
-    statements.append(f"INSERT INTO {out} {_second(rng, middle)}")
+    between = [f"{prefix}_copy"] if rng.random() < 0.4 else []
+    statements += [f"INSERT INTO {table} SELECT c0, c1 FROM {middle}" for table in between]
+    last = between[0] if between else middle
+    statements.append(f"INSERT INTO {out} {_second(rng, last)}")
     if rng.random() < 0.6:
         statements.append(_merge(rng, out, middle))
-    return Pipeline((middle, out), tuple(statements))
+    return Pipeline((middle, *between, out), tuple(statements))
 
 
-def query(rng: random.Random, depth: int = 2, *, correlated: bool = False) -> str:
-    """A random query of two columns, c0 and c1."""
+def query(
+    rng: random.Random, depth: int = 2, *, correlated: bool = False, every: bool = False
+) -> str:
+    """A random query of two columns, c0 and c1.
+
+    Args:
+        rng: Chooses the query.
+        depth: How many queries may be inside each other.
+        correlated: Whether the query may have a correlated subquery.
+        every: Whether the query may have any shape, also one that only DuckDB runs.
+    """
     one, two = [f"p.{c}" for c in COLUMNS["s1"]], [f"q.{c}" for c in COLUMNS["s2"]]
     both = one + two
-    kind = rng.randrange(15 if correlated else 14) if depth else rng.randrange(6)
+    shapes = 20 if every else 15 if correlated else 14
+    kind = rng.randrange(shapes) if depth else rng.randrange(6)
     match kind:
         case 0:
             chosen = f"{_expression(rng, one)} AS c0, {_expression(rng, one)} AS c1"
@@ -122,9 +141,28 @@ def query(rng: random.Random, depth: int = 2, *, correlated: bool = False) -> st
             inner = f"SELECT p.*, {chosen} FROM s1 p"
             a, b = rng.choice(COLUMNS["s1"]), rng.choice(COLUMNS["s1"])
             return f"SELECT r.{a} AS c0, r.{b} AS c1 FROM ({inner}) r WHERE r.n = 1"
-        case _:
+        case 14:
             inner = f"SELECT max({rng.choice(two)}) FROM s2 q WHERE q.k = p.k"
             return f"SELECT {rng.choice(one)} AS c0, ({inner}) AS c1 FROM s1 p"
+        case 15:
+            inner = f"SELECT q.k FROM s2 q WHERE {_condition(rng, two)}"
+            chosen = f"{rng.choice(one)} AS c0, {rng.choice(one)} AS c1"
+            how = rng.choice(["SEMI", "ANTI"])
+            return f"SELECT {chosen} FROM s1 p {how} JOIN ({inner}) w ON w.k = p.k"
+        case 16:
+            chosen = f"{rng.choice(one)} AS c0, sum({rng.choice(one)}) AS c1"
+            return f"SELECT {chosen} FROM s1 p GROUP BY ALL"
+        case 17:
+            chosen = f"{rng.choice(one)} AS c0, {rng.choice(one)} AS c1"
+            return f"SELECT DISTINCT ON (p.k) {chosen} FROM s1 p ORDER BY p.k, {_MIXED}"
+        case 18:
+            inner = f"SELECT * FROM s1 p ORDER BY {_MIXED}"
+            a, b = rng.choice(COLUMNS["s1"]), rng.choice(COLUMNS["s1"])
+            return f"SELECT o.{a} AS c0, o.{b} AS c1 FROM ({inner}) o LIMIT {rng.randrange(2, 5)}"
+        case _:
+            left = f"SELECT {rng.choice(one)} AS c0, {rng.choice(one)} AS c1 FROM s1 p"
+            right = f"SELECT {rng.choice(two)} AS c1, {rng.choice(two)} AS c0 FROM s2 q"
+            return f"{left} {rng.choice(['UNION', 'UNION ALL'])} BY NAME {right}"
 
 
 def truth_of_query(rng: random.Random, text: str, said: list[set[Ref]]) -> list[set[Ref]]:
@@ -152,7 +190,8 @@ def truth(rng: random.Random, run: Pipeline, said: list[set[Ref]]) -> list[set[R
                 for place, column in enumerate(columns):
                     if all((name, column) in seen for seen in found):
                         continue
-                    new = own[name].set_column(place, column, _column(rng))
+                    changed_column = _column(rng, own[name].num_rows)
+                    new = own[name].set_column(place, column, changed_column)
                     changed = {**own, name: new}
                     after = _values(connection, run, changed)
                     for target in (0, 1):
@@ -161,9 +200,9 @@ def truth(rng: random.Random, run: Pipeline, said: list[set[Ref]]) -> list[set[R
     return found
 
 
-def _column(rng: random.Random) -> pa.Array:
+def _column(rng: random.Random, count: int) -> pa.Array:
     """Small numbers, and a null here and there."""
-    values = [rng.randrange(VALUES) if rng.random() < 0.95 else None for _ in range(ROWS)]
+    values = [rng.randrange(VALUES) if rng.random() < 0.95 else None for _ in range(count)]
     return pa.array(values, pa.int64())
 
 
@@ -222,6 +261,7 @@ def _merge(rng: random.Random, out: str, middle: str) -> str:
             "WHEN MATCHED AND t.c1 > 2 THEN UPDATE SET c1 = t.c1 + s.c1",
             "WHEN MATCHED AND s.c1 > 3 THEN DELETE",
             "WHEN MATCHED AND s.c1 > 3 THEN DELETE WHEN MATCHED THEN UPDATE SET c1 = s.c1",
+            "WHEN MATCHED AND s.c1 > 3 THEN UPDATE SET c0 = 5 WHEN MATCHED THEN UPDATE SET c1 = 0",
         ]
     )
     missing = rng.choice(["", " WHEN NOT MATCHED THEN INSERT (c0, c1) VALUES (s.c0, s.c1)"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -25,8 +26,13 @@ def totals(*amounts: float) -> pa.Table:
 
 def staged(table: Any, rows: pa.Table) -> dict[str, Any]:
     """The commit that appends rows to a table."""
+    return requested(table, lambda tx: tx.append(rows))
+
+
+def requested(table: Any, change: Callable[[Transaction], object]) -> dict[str, Any]:
+    """The commit of what `change` does to a table in a transaction of pyiceberg."""
     tx = Transaction(table)
-    tx.append(rows)
+    change(tx)
     name = table.name()
     request = CommitTableRequest(
         identifier=TableIdentifier(namespace=Namespace(list(name[:-1])), name=name[-1]),

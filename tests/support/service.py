@@ -34,9 +34,11 @@ class Service:
 
     def __init__(self, lake: lw.Lake, **settings: Any) -> None:
         self.lake = lake
-        self.settings = Settings(port=0, **settings)
+        # Tests show many tokens from one address.
+        limits = {"strangers_rate": 1e6, "strangers_burst": 1e6}
+        self.settings = Settings(port=0, **{**limits, **settings})
         app = application(
-            lake, lake.label, self.settings, stopping=lambda: self._server.should_exit
+            lake, target_of(lake), self.settings, stopping=lambda: self._server.should_exit
         )
         self._server = uvicorn.Server(uvicorn.Config(app, port=0, **_options()))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -75,6 +77,11 @@ class Service:
         """A client with a new token of a role."""
         token = self.lake.create_token(name, role=Role(role), tables=tables)
         return self.client(token.secret)
+
+
+def target_of(lake: lw.Lake) -> str:
+    """The directory of a lake, as a user names it."""
+    return str(Path(lake.label).parent) if lake.label.endswith(".db") else lake.label
 
 
 def made_lake(directory: Path) -> lw.Lake:

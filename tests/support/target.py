@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lakeward as lw
 from tests.support.formatted import FormattedLake
@@ -22,6 +22,7 @@ class LakeTarget:
         table_format: Of the tables that a test makes without naming one.
         place: What `lw.open` takes as the warehouse, where that is no directory.
         options: What it takes as storage options.
+        through_service: Whether the lake is read by `lw.connect` through a service.
     """
 
     url: str
@@ -29,6 +30,7 @@ class LakeTarget:
     table_format: str = "delta"
     place: str | None = None
     options: Mapping[str, str] | None = None
+    through_service: bool = False
 
     @property
     def is_postgres(self) -> bool:
@@ -37,12 +39,17 @@ class LakeTarget:
 
     def open(self, **options: Any) -> lw.Lake:
         """Open the lake, as `lw.open` does."""
-        return FormattedLake(
+        lake = FormattedLake(
             self.url,
             warehouse=self.place or self.warehouse,
             table_format=self.table_format,
             **{"storage_options": self.options, **options},
         )
+        if self.through_service:
+            from tests.support.through_service import ReadThrough
+
+            return cast("lw.Lake", ReadThrough(lake))
+        return lake
 
 
 def s3_target(server: S3Server, directory: Path, table_format: str) -> LakeTarget:

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import lakeward
 
+pytestmark = pytest.mark.xdist_group("contracts")  # the source is parsed once
 SOURCE = Path(lakeward.__file__).parent
 INSERTING = {
     ("commits", "insert"),

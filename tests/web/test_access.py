@@ -15,8 +15,21 @@ from lakeward.web.app import routes
 from lakeward.web.settings import Settings, check_binding
 from tests.support.service import Service, asked, listed, orders, stream
 
-PUBLIC = {"/healthz", "/readyz", "/login", "/logout", "/static/{name}"}
+PUBLIC = {
+    "/healthz",
+    "/readyz",
+    "/login",
+    "/logout",
+    "/static/{name}",
+    "/iceberg/v1/oauth/tokens",
+}
 """Routes that are open to everybody; each of them is here on purpose."""
+READING = {
+    "/api/v1/sql",
+    "/iceberg/v1/namespaces/{namespace}/tables/{iceberg_table}/metrics",
+    "/iceberg/v1/namespaces/{namespace}/tables/{iceberg_table}/plan",
+}
+"""Routes that are asked by POST and change nothing."""
 
 
 def test_every_route_says_who_may_use_it(shared: Service) -> None:
@@ -26,8 +39,25 @@ def test_every_route_says_who_may_use_it(shared: Service) -> None:
     assert [(method, path) for method, path, need in every if need is None] == []
     assert {path for _, path, need in every if need and need.role is None} == PUBLIC
     # What changes something is not for readers.
-    changing = [(m, p, n) for m, p, n in every if m not in ("GET", "HEAD") and p not in PUBLIC]
+    open_to_readers = PUBLIC | READING
+    changing = [
+        (m, p, n) for m, p, n in every if m not in ("GET", "HEAD") and p not in open_to_readers
+    ]
     assert [(m, p) for m, p, n in changing if n is not None and n.role is Role.READER] == []
+
+
+def test_lineage_of_a_dropped_table_is_shown_to_those_who_could_see_it(own: Service) -> None:
+    for statement in (
+        "CREATE TABLE sales.tmp AS SELECT id FROM sales.orders",
+        "CREATE TABLE sales.last AS SELECT id FROM sales.tmp",
+    ):
+        with own.lake.transaction() as tx:
+            tx.sql(statement)
+    own.lake.drop("sales.tmp")
+    seen = own.as_("reader", "sales.*").get("/api/v1/lineage")
+    assert seen.status_code == 200
+    assert "sales.tmp (dropped)" in seen.text
+    assert "sales" not in own.as_("reader", "other.*").get("/api/v1/lineage").text
 
 
 def revoked(lake: lw.Lake) -> str:
@@ -103,6 +133,60 @@ def test_lists_have_only_what_is_open_to_the_caller(shared: Service) -> None:
     assert "gold" not in near.text
 
 
+def test_a_list_is_filled_with_older_entries_that_are_open_to_the_caller(own: Service) -> None:
+    client = own.as_("reader", tables="gold.*")
+    lake = own.lake
+    lake.create("gold.checked", "id int64", constraints={"positive": "id > 0"})
+    wrong = {"gold.checked": [{"id": -1}], "sales.orders": orders(-1)}
+    for name in ("gold.checked", *["sales.orders"] * 6):
+        lake.table(name).append(orders(1) if name == "sales.orders" else [{"id": 1}])
+        lake.table(name).optimize()
+        with pytest.raises(lw.errors.ConstraintViolation):
+            lake.table(name).append(wrong[name])
+
+    found = {
+        name: client.get(f"/api/v1/{name}", params={"limit": 1}).json()[name]
+        for name in ("transactions", "jobs", "violations")
+    }
+
+    assert [list(t["versions"]) for t in found["transactions"]] == [["gold.checked"]]
+    assert [j["table"] for j in found["jobs"]] == ["gold.checked"]
+    assert [v["table"] for v in found["violations"]] == ["gold.checked"]
+
+
+def test_access_follows_the_name_that_a_table_has_now(own: Service) -> None:
+    """Transactions name a table as it was named at the commit; that opens nothing."""
+    before, now = (own.as_("admin", tables=f"{schema}.*") for schema in ("sales", "moved"))
+    with own.lake.transaction(transaction_id="load-1") as tx:
+        tx.append("sales.orders", orders(77))
+    own.lake.rename("sales.orders", "moved.orders")
+    asked_for = {"transaction_id": "load-1"}
+
+    for path in ("transactions", "transactions/load-1", "changes"):
+        assert '"versions":{"sales.orders"' not in before.get(f"/api/v1/{path}").text, path
+        assert '"versions":{"sales.orders"' in now.get(f"/api/v1/{path}").text, path
+    assert before.post("/api/v1/undo", json=asked_for).status_code == 404
+    assert own.lake.table("moved.orders").count(where="id = 77") == 1
+    assert now.post("/api/v1/undo", json=asked_for).status_code == 200
+    assert own.lake.table("moved.orders").count(where="id = 77") == 0
+
+
+def test_access_to_cuts_and_tags_follows_the_name_that_a_table_has_now(own: Service) -> None:
+    before, now = (own.as_("writer", tables=f"{schema}.*") for schema in ("sales", "moved"))
+    version = own.lake.tag("then", tables=["sales.orders"]).versions["sales.orders"]
+    own.lake.rename("sales.orders", "moved.orders")
+    wanted = {"name": "again", "at": "then", "tables": ["sales.orders"]}
+    moved = {"name": "then", "tables": ["moved.orders"], "replace": True}
+
+    for path in ("tags", "snapshot?at=then"):
+        assert '"versions":{"sales.orders"' not in before.get(f"/api/v1/{path}").text, path
+        assert f'"versions":{{"sales.orders":{version}}}' in now.get(f"/api/v1/{path}").text, path
+    assert before.post("/api/v1/tags", json=wanted).status_code == 404
+    assert now.post("/api/v1/tags", json=wanted).json()["versions"] == {"sales.orders": version}
+    assert before.post("/api/v1/tags", json=moved).status_code == 404
+    assert now.post("/api/v1/tags", json=moved).status_code == 201
+
+
 def test_what_is_about_the_whole_lake_needs_all_tables(shared: Service) -> None:
     client = shared.as_("admin", tables="sales.*")
 
@@ -126,7 +210,7 @@ def test_a_token_ends_when_it_is_revoked_or_expired(own: Service) -> None:
 
 def test_the_store_has_no_secret(own: Service, tmp_path: Path) -> None:
     token = own.lake.create_token("etl")
-    secret = token.secret.rpartition("_")[2]
+    secret = token.secret.split("_", 2)[2]
     own.lake.backup(tmp_path / "copy.db")
 
     assert token.secret not in repr(token)
@@ -176,6 +260,9 @@ def test_without_a_token_one_may_read_on_this_machine(
     assert client.post("/api/v1/tags", json={"name": "x"}).status_code == 403
     # A wrong token is not the same as none.
     assert serve(shared.lake).client("nonsense").get("/api/v1").status_code == 401
+    basic = {"Authorization": "Basic dXNlcjpzZWNyZXQ="}
+    assert client.get("/api/v1", headers=basic).status_code == 401
+    assert client.get("/healthz", headers=basic).status_code == 200
 
 
 def test_an_endpoint_that_says_nothing_is_closed(shared: Service) -> None:

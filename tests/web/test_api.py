@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import lakeward as lw
+from lakeward.errors import InvalidInput
 from lakeward.model.records import to_json
 from lakeward.web.hiding import Hiding
+from lakeward.write.transaction.transaction import Transaction
 from tests.support.service import ARROW, PARQUET, Service, orders, stream
 
 
@@ -53,6 +57,17 @@ def test_answers_are_the_records_of_the_lake(shared: Service, client: httpx.Clie
         found = client.get(f"/api/v1{path}")
         assert found.status_code == 200, found.text
         assert found.json() == hide.deeply(to_json(record)), path
+
+
+def test_prometheus_can_scrape_the_service(shared: Service) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    response = shared.as_("reader").get("/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    found = {family.name: family for family in text_string_to_metric_families(response.text)}
+    assert found["lakeward_tables"].samples[0].value == len(shared.lake.tables())
+    assert shared.client().get("/metrics").status_code == 401
 
 
 def test_pages_follow_each_other_by_cursors(client: httpx.Client, shared: Service) -> None:
@@ -186,6 +201,61 @@ def test_a_change_with_the_same_key_is_made_once(own: Service) -> None:
     assert other.status_code == 400
     short = client.post(path, content=b"", headers={**headers, "idempotency-key": "x y"})
     assert short.status_code == 400
+
+
+def test_a_key_holds_for_quarantined_rows_and_renamed_tables(own: Service) -> None:
+    rule = lw.Check("v >= 0", on_violation="quarantine")
+    own.lake.create("sales.q", "v int64", policy=lw.Policy(constraints={"positive": rule}))
+    client = own.as_("writer")
+    keyed = {"content-type": ARROW, "idempotency-key": "with-quarantine"}
+    rows = stream(pa.table({"v": [1, -1]}))
+
+    first, again = (
+        client.post("/api/v1/tables/sales.q/rows", content=rows, headers=keyed) for _ in range(2)
+    )
+    own.lake.rename("sales.q", "sales.r")
+    renamed = client.post("/api/v1/tables/sales.r/rows", content=rows, headers=keyed)
+
+    aside = {"sales.q__quarantine": 1}
+    assert first.json()["versions"] == again.json()["versions"] == {"sales.q": 1, **aside}
+    assert renamed.json()["versions"] == {"sales.r": 1, **aside}
+    assert own.lake.table("sales.r").count() == own.lake.table("sales.q__quarantine").count() == 1
+    other = client.post("/api/v1/tables/sales.q__quarantine/rows", content=rows, headers=keyed)
+    assert other.status_code == 400
+
+
+def test_a_key_belongs_to_the_caller_who_used_it_first(own: Service) -> None:
+    path, keyed = "/api/v1/tables/sales.orders/rows", {"content-type": ARROW}
+    keyed["idempotency-key"] = "used-by-two"
+    one, two = own.as_("writer", name="one"), own.as_("writer", name="two")
+    failed = one.post(path, content=stream(pa.table({"nope": [1]})), headers=keyed)
+
+    before = two.post(path, content=stream(orders(8)), headers=keyed)
+    first = one.post(path, content=stream(orders(7)), headers=keyed)
+    other = two.post(path, content=stream(orders(8)), headers=keyed)
+
+    assert failed.status_code != 200
+    assert before.status_code == other.status_code == 400, other.text
+    assert first.status_code == 200
+    assert own.lake.table("sales.orders").count("id IN (7, 8)") == 1
+
+
+def test_a_key_that_two_callers_use_at_the_same_time_is_refused_to_the_second(
+    own: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = own.lake.acting_as("one"), own.lake.acting_as("two")
+    append = Transaction.append
+
+    def append_late(tx: Transaction, name: str, data: Any, **given: Any) -> Any:
+        monkeypatch.undo()
+        with pytest.raises(InvalidInput, match="another change"):
+            two.append_once("sales.orders", orders(8), key="at-the-same-time")
+        return append(tx, name, data, **given)
+
+    monkeypatch.setattr(Transaction, "append", append_late)
+    done = one.append_once("sales.orders", orders(7), key="at-the-same-time")
+    assert done.versions == {"sales.orders": 3}
+    assert own.lake.table("sales.orders").count("id IN (7, 8)") == 1
 
 
 def test_rows_that_violate_a_constraint_are_refused(own: Service) -> None:

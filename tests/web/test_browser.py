@@ -20,7 +20,7 @@ from tests.support.service import Service, listed
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TABS = ("", "/compare", "/schema", "/policy", "/rows", "/layout", "/health", "/lineage", "/quality")
 SHOWN = {"/": "dashboard", "/lineage": "lineage", "/tables/{table}/layout": "layout"}
-UNSEEN = {"/events", "/static/{name}", "/login"}
+UNSEEN = {"/events", "/static/{name}", "/login", "/metrics"}
 
 
 @pytest.mark.slow

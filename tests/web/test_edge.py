@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
+import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pyarrow as pa
@@ -14,9 +18,11 @@ import pytest
 
 import lakeward as lw
 from lakeward.model.roles import Role
+from lakeward.web import serving
 from lakeward.web.access import COOKIE
 from lakeward.web.hiding import Hiding
 from lakeward.web.protocol import TimedProtocol
+from lakeward.web.settings import Settings
 from tests.support.service import ARROW, PARQUET, Service, asked, listed, made_lake, orders
 
 
@@ -255,6 +261,10 @@ def test_the_log_has_no_secret_no_query_and_no_path(
         assert client.get("/api/v1/locks").status_code == 500
         read = client.get("/api/v1/tables/sales.orders/rows", params={"where": "amount > 987"})
         assert read.status_code == 200
+        # A request is logged after its response was sent.
+        deadline = time.monotonic() + 10
+        while "/rows 200" not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     # The client of the test logs, too.
     form = logging.Formatter()
@@ -263,3 +273,100 @@ def test_the_log_has_no_secret_no_query_and_no_path(
     assert "GET /api/v1/tables/sales.orders/rows 200" in logged
     for hidden in ("s3cr3t", str(tmp_path / "lake"), "987", token.secret, token.secret[-43:]):
         assert hidden not in logged
+
+
+def test_whoever_tries_tokens_is_limited_and_users_are_not(
+    serve: Callable[..., Service], shared: Service
+) -> None:
+    service = serve(shared.lake, anonymous=None, strangers_rate=0.001, strangers_burst=5)
+    user = service.as_("reader")
+    assert user.get("/api/v1").status_code == 200
+
+    tried = [service.client(f"nonsense-{n}").get("/api/v1").status_code for n in range(10)]
+    hidden = [service.client(f"x-{n}").get("/healthz").status_code for n in range(3)]
+
+    assert tried == [401] * 4 + [429] * 6
+    # A page that needs no token makes nobody known.
+    assert hidden == [429] * 3
+    assert user.get("/api/v1").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/login", {"token": "nonsense-{}"}),
+        (
+            "/iceberg/v1/oauth/tokens",
+            {"grant_type": "client_credentials", "client_secret": "nonsense-{}"},
+        ),
+    ],
+)
+def test_whoever_tries_tokens_in_bodies_is_limited(
+    serve: Callable[..., Service], shared: Service, path: str, form: dict[str, str]
+) -> None:
+    service = serve(shared.lake, anonymous=None, strangers_rate=0.001, strangers_burst=5)
+    user = service.as_("reader")
+    assert user.get("/api/v1").status_code == 200
+
+    tried = [
+        client.post(path, data={name: text.format(n) for name, text in form.items()}).status_code
+        for n, client in enumerate([service.client(), user] * 5)
+    ]
+
+    assert tried == [401] * 4 + [429] * 6
+    assert user.get("/api/v1").status_code == 200
+
+
+def test_behind_a_proxy_strangers_are_told_apart_by_their_addresses(
+    serve: Callable[..., Service], shared: Service
+) -> None:
+    shared.lake.create_token()
+    limits = {"strangers_rate": 0.001, "strangers_burst": 2}
+    name = "lake.example.org"
+    behind = serve(shared.lake, anonymous=None, public_name=name, **limits)
+
+    def tried(address: str, number: int) -> int:
+        headers = {"host": name, "x-forwarded-for": f"198.51.100.1, {address}"}
+        return behind.client(f"t{number}", headers=headers).get("/api/v1").status_code
+
+    assert [tried("203.0.113.7", n) for n in range(4)] == [401, 401, 429, 429]
+    assert tried("203.0.113.8", 9) == 401
+    # Without a proxy nobody chooses an address.
+    alone = serve(shared.lake, anonymous=None, **limits)
+    codes = [
+        alone.client(f"t{n}", headers={"x-forwarded-for": f"203.0.113.{n}"}).get("/api/v1")
+        for n in range(4)
+    ]
+    assert [answer.status_code for answer in codes] == [401, 401, 429, 429]
+
+
+def test_several_processes_have_all_settings_of_the_service(
+    prepared_postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers: dict[str, Any] = {
+        one.name: one.default + 1
+        for one in fields(Settings)
+        if isinstance(one.default, int | float) and one.name != "port"
+    }
+    openid = {"issuer": "https://id.example", "audience": "lakeward"}
+    settings = Settings(port=0, anonymous=Role.WRITER, openid=openid, **numbers)
+    found: list[Settings] = []
+
+    class InThisProcess:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def run(self) -> None:
+            before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+            app = cast("Any", serving.from_environment())
+            signal.signal(signal.SIGINT, before[0])
+            signal.signal(signal.SIGTERM, before[1])
+            found.append(app._settings)
+            app._app.state.lake.close()
+
+    lw.open(prepared_postgres_url, warehouse=tmp_path).close()
+    monkeypatch.setenv(serving.HANDED_OVER, "")
+    monkeypatch.setattr("uvicorn.supervisors.Multiprocess", InThisProcess)
+    serving.serve_by_workers(prepared_postgres_url, str(tmp_path), settings, 2)
+
+    assert found == [settings]
+    assert "query_memory" in numbers

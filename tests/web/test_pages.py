@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Generator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin
 
 import httpx
@@ -16,12 +16,13 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import ConstraintViolation
-from lakeward.lake.records import LineageEdge, RunRecord
+from lakeward.lake.records import LineageEdge
 from lakeward.model.lineage.graph import EdgeKind, LineageNode, NodeKind
 from lakeward.model.records import to_json
 from lakeward.web.charts import line
 from lakeward.web.lineage import drawing
 from lakeward.web.pages.rendering import environment
+from tests.support.rest import totals
 from tests.support.service import Service, orders
 
 SCRIPT = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
@@ -239,18 +240,6 @@ def test_files_by_size_are_counted_by_the_store(tmp_path: Path, store_url: str) 
     assert sum(bool(s.files) for s in found) == 2
 
 
-def test_runs_of_pipelines_are_shown() -> None:
-    started = "2026-11-17T06:00:00+00:00"
-    run = RunRecord("a" * 32, "nightly", "ratified", started, 1.5, {"sales.orders": 3}, {})
-    known: dict[str, Any] = {"path": "/jobs", "query": {}, "caller": None, "is_admin": False}
-    template = environment().get_template("jobs.html")
-
-    text = template.render(runs=[to_json(run)], jobs=[], of_table=None, **known)
-
-    assert "nightly" in text
-    assert f"/transactions/{run.run}" in text
-
-
 def test_templates_escape_every_value() -> None:
     assert environment().autoescape is True
     templates = Path(lw.__file__).parent / "web" / "templates"
@@ -260,16 +249,29 @@ def test_templates_escape_every_value() -> None:
     assert unsafe == []
 
 
-def test_open_pages_learn_that_the_lake_has_changed(own: Service) -> None:
+@pytest.mark.parametrize("kind", ["newest", "older", "dropped"])
+def test_open_pages_learn_that_the_lake_has_changed(own: Service, kind: str) -> None:
+    older = own.lake.transaction()
+    if kind == "older":
+        older.append("sales.orders", orders(76))
+        time.sleep(0.002)
+        own.lake.table("sales.totals").append(totals(1.0))
+
     def commit() -> None:
-        own.lake.table("sales.orders").append(orders(77))
+        if kind == "older":
+            older.commit()
+        elif kind == "dropped":
+            own.lake.drop("gold.secret_plans")
+        else:
+            own.lake.table("sales.orders").append(orders(77))
 
     with own.as_("reader").stream("GET", "/events") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         lines = answer.iter_lines()
         assert next(lines).startswith("retry:")
         commit()
-        heard = next(line for line in lines if line.startswith("event:"))
+        # A stream without a change has a comment after 15 seconds.
+        heard = next(line for line in lines if line.startswith(("event:", ":")))
 
     assert heard == "event: changed"
 

@@ -18,6 +18,7 @@ from lakeward.cli.output import words
 from lakeward.cli.output.base import View
 from lakeward_demo.story import Check, Scene
 
+_SHOP: Final = "./shop"
 _NEXT: Final = (
     ("tables", "what the lake holds"),
     ("runs", "what each run of the pipeline did, the failed one too"),
@@ -118,7 +119,8 @@ class DemoView(View):
             program += f" --lake {shlex.quote(str(self._directory))}"
         else:
             again = "demo --embedded" if self._embedded else "demo"
-            yield f"{program} {again} --into ./shop", "play it again and keep the lake"
+            yield f"{program} {again} --into {_SHOP}", "play it again and keep the lake"
+            program += f" --lake {_SHOP}"
         for command, what in _NEXT_EMBEDDED if self._embedded else _NEXT:
             yield f"{program} {command}", what
 

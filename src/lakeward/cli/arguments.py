@@ -11,9 +11,9 @@ from lakeward.cli.context import DEFAULT_LAKE
 
 
 def complete_table(ctx: Any, incomplete: str) -> list[str]:
-    """Names of the lake's tables that begin like this, for the shell.
+    """Return the lake's tables whose names begin with a text, for completion in the shell.
 
-    It only reads: a lake is neither made nor repaired, and whatever fails completes nothing.
+    This only reads: no lake is created or repaired, and after an error there is no completion.
     """
     from lakeward.lake.opening import table_names
 
@@ -65,9 +65,19 @@ AtOption = Annotated[
     ),
 ]
 
+ParamOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        metavar="NAME[:TYPE]=VALUE",
+        help="A value for `:name`; a text unless it has a type: int, float, decimal, bool, date, "
+        "timestamp, bytes, null or json. Repeat it.",
+    ),
+]
+
 
 def _target(ctx: Any) -> str:
-    """The lake that the command line names so far."""
+    """Return the lake given by the arguments so far, else by the environment, else the default."""
     while ctx is not None:
         given = (ctx.params or {}).get("lake")
         if given:

@@ -21,7 +21,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "queries": ("sql",),
     "schemas": ("alter", "schema"),
     "policies": ("policy",),
-    "changes": ("delete", "drop", "audit"),
+    "changes": ("delete", "drop", "rename", "audit"),
     "branches": ("clone", "branch"),
     "streams": ("ingest",),
     "histories": ("history", "versions", "diff"),
@@ -46,8 +46,8 @@ class Commands(MutableMapping[str, Any]):
     """All commands by name: looking one up imports its module, listing the names imports none.
 
     Args:
-        prepare: Called once with each command after it was made.
-        made: Commands that are there already.
+        prepare: Called once with each command after it was created.
+        made: Commands that exist already.
     """
 
     def __init__(self, prepare: Callable[[Any], None], made: Mapping[str, Any]) -> None:

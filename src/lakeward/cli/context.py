@@ -1,4 +1,4 @@
-"""What every command works with: which lake, and where the answer goes."""
+"""What every command needs: the lake that was given, and the output for the answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_LAKE: Final = "./lake"
 class Cli:
     """One run of the program.
 
-    Options may be given before or after the command; the last value counts.
+    Options may be given before or after the command; the last value is used.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Cli:
         self._output: Output | None = None
 
     def take(self, *, lake: str | None, warehouse: str | None, json: bool, utc: bool) -> None:
-        """Take over the options that every command has."""
+        """Store the values of the options that every command has, if given."""
         self.lake_given = lake or self.lake_given
         self.warehouse = warehouse or self.warehouse
         self.json = json or self.json
@@ -51,12 +51,12 @@ class Cli:
 
     @property
     def place(self) -> str:
-        """Where the lake's files are."""
+        """The warehouse that was given, otherwise the lake's directory or URL."""
         return self.warehouse_given or self.target
 
     @property
     def output(self) -> Output:
-        """Where the answer goes; made when it is first needed, because it loads what it needs."""
+        """The output for answers and errors; created by the first access, to import little."""
         if self._output is None:
             self._output = _output(json=self.json, utc=self.utc)
         self._output.mask = Mask(self.target, *environment_secrets(os.environ))
@@ -67,7 +67,7 @@ class Cli:
         self.output.show(view)
 
     def answer(self, record: Any, text: Iterable[RenderableType]) -> None:
-        """Print a record: its JSON form, or the text that was made of it."""
+        """Print a record: as JSON, or as the text that was made from it."""
         self.show(Answer(record, text))
 
     def say(self, sentence: str, facts: Any, then: str | None = None) -> None:
@@ -78,7 +78,7 @@ class Cli:
         self.answer(facts, [words.line(sentence), *advice])
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask whether to go on, unless the user said so.
+        """Ask whether to continue, unless `yes` is set.
 
         Raises:
             InvalidInput: Nobody can answer.
@@ -103,17 +103,17 @@ class Cli:
         target: str | None = None,
         take_over: bool = False,
     ) -> Generator[Lake]:
-        """The lake, open.
+        """Open the lake, and close it at the end.
 
         Args:
-            create: Make it when it is missing.
+            create: Create the lake if it is missing.
             repair: Publish commits whose files are missing, and roll back transactions of dead
                 processes, as opening a lake does.
             target: Another lake than the one given.
-            take_over: Make a new store for a warehouse whose store is lost.
+            take_over: Create a new store for a warehouse whose store is lost.
 
         Raises:
-            LakeNotFound: There is none, and it was not to be made.
+            LakeNotFound: There is no lake, and `create` is not set.
         """
         from lakeward.lake.lake import Lake
 
@@ -130,12 +130,12 @@ class Cli:
 
     @property
     def warehouse_given(self) -> str | None:
-        """The warehouse that the user named, by option or by environment."""
+        """The warehouse that the user gave, by option or environment; None without one."""
         return self.warehouse or os.environ.get("LAKEWARD_WAREHOUSE") or None
 
     @contextmanager
     def warnings(self) -> Generator[None]:
-        """Print what the library logs as warnings."""
+        """Print warnings that the library logs."""
         logger = logging.getLogger("lakeward")
         handler = _WarningPrinter(self.output)
         logger.addHandler(handler)
@@ -167,5 +167,5 @@ def _output(*, json: bool, utc: bool) -> Output:
 
 
 def absolute(path: Path) -> Path:
-    """A path that a user typed, as an absolute path."""
+    """Return a path that a user typed as an absolute path."""
     return path.expanduser().absolute()

@@ -1,8 +1,8 @@
-"""What the exit codes mean.
+"""The meaning of the exit codes.
 
-Every error of the library brings its own code (`LakewardError.exit_code`); the command line adds
-those for wrong usage, for a doctor that found something, for expectations that are not met, for a
-demo that failed, and for Ctrl-C.
+Every error of the library has an exit code (`LakewardError.exit_code`); the command line adds codes
+for wrong usage, for errors that the doctor found, for expectations that are not met, for a failed
+demo, for maintenance without work or time, and for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -45,5 +45,5 @@ EXITS: Final = {
 
 
 def table() -> str:
-    """The codes for people, one to a line."""
+    """Return the exit codes with their meanings as text, one per line."""
     return "\n".join(["Exit codes:", *(f"  {code:>3}  {what}" for code, what in EXITS.items())])

@@ -5,11 +5,12 @@ something is not found, 4 when it exists already, 5 for a conflict, 6 for an unk
 the store cannot be used, 8 when files cannot, 9 when publication is blocked, 10 for a table that
 cannot be understood, 11 for a missing library, 12 when doctor found an error, 13 when the demo
 failed, 14 when a commit hook refused, 15 when another transaction holds the table, 16 when rows
-could not be staged, 17 when a newer instance of a writer took over, 19 when maintenance had nothing
-to do, 20 when its budget was spent, 130 after Ctrl-C, and 1 for anything else.
+could not be staged, 17 when a newer instance of a writer took over, 18 when a step of a pipeline
+failed, 19 when maintenance had nothing to do, 20 when its budget was spent, 130 after Ctrl-C, and 1
+for anything else.
 
 Only what parsing needs is imported here: `lakeward.cli.catalogue` has the commands by name and
-imports the module of the one that is run, and a command loads the lake when it runs.
+imports only the module of the command that is run, which loads the lake when it runs.
 """
 
 from __future__ import annotations

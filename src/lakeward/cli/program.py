@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import select
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -63,7 +64,7 @@ _COMMON: Final = (
 
 
 class Program(TyperGroup):
-    """The root of the commands, each of which is loaded when it is used."""
+    """The root of the commands; each command's module is imported when it is used."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -71,16 +72,16 @@ class Program(TyperGroup):
         _convert_plainly(self)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  as typer calls it
-        """The names of the commands."""
+        """Return the names of the commands."""
         return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
+        """Run a command; a broken pipe is reported to `_guarded`."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             # typer would end the process here with a code of its own.
-            raise _PipeClosed from error
+            raise _BrokenPipe from error
 
     def main(
         self,
@@ -91,7 +92,7 @@ class Program(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command; ends the process with its exit code unless `standalone_mode` is off."""
+        """Run a command; end the process with its exit code unless `standalone_mode` is off."""
         arguments = list(sys.argv[1:] if args is None else args)
         if not arguments or {"--help", "-h"} & set(arguments):
             _colour_help()
@@ -132,7 +133,7 @@ def _convert_plainly(command: Any) -> None:
 
 
 def _convert_all_plainly(command: Any) -> None:
-    """Do so for a command and for those below it."""
+    """Apply `_convert_plainly` to a command and its subcommands."""
     _convert_plainly(command)
     for below in getattr(command, "commands", {}).values():
         _convert_all_plainly(below)
@@ -172,7 +173,7 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command that also takes the options of every command.
 
-    Its first parameter is the `Cli`; the others are the command's own.
+    Its first parameter is the `Cli`; the others are the options and arguments of this command.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -194,7 +195,7 @@ def group(app: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., Non
 
 
 def _with_common(function: Callable[..., None]) -> Callable[..., None]:
-    """A function as typer takes it: with the context, and with the options of every command."""
+    """Return a function as typer expects it: with the context and the options of every command."""
     signature = inspect.signature(function, eval_str=True)
     own = list(signature.parameters.values())[1:]
 
@@ -217,32 +218,30 @@ def _with_common(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _reflowed(function: Callable[..., None]) -> str:
-    """A function's documentation, one line to a paragraph: the terminal breaks them."""
+    """Return a function's docstring with each paragraph on one line; the terminal wraps them."""
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(p.split()) for p in paragraphs)
 
 
-class _PipeClosed(Exception):
-    """The reader of standard output has closed the pipe."""
+class _BrokenPipe(Exception):
+    """Stands for the `BrokenPipeError` that is its cause."""
 
 
 def _guarded(run: Callable[[], Any], cli: Cli, arguments: Sequence[str]) -> int:
-    """Run, and turn whatever happens into an exit code."""
+    """Run the program, and turn any exception into an exit code."""
     try:
-        try:
-            result = run()
-            sys.stdout.flush()
-        except (BrokenPipeError, _PipeClosed):
-            raise
-        except KeyboardInterrupt:
-            return _interrupted(cli)
-        except Exception as error:  # noqa: BLE001  every exception becomes an exit code
-            cli.json = cli.json or _asks_json(arguments)
-            return _failed(error, cli)
-    except (BrokenPipeError, _PipeClosed):
-        # The reader of the output has closed the pipe: that is no error.
-        _forget_output()
-        return exits.OK
+        result = run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _interrupted(cli)
+    except Exception as error:  # noqa: BLE001  every exception becomes an exit code
+        found = error.__cause__ if isinstance(error, _BrokenPipe) else error
+        if isinstance(found, BrokenPipeError) and _is_output_closed():
+            # The reader of the output has closed the pipe: that is no error.
+            _forget_output()
+            return exits.OK
+        cli.json = cli.json or _asks_json(arguments)
+        return _failed(found if isinstance(found, Exception) else error, cli)
     if isinstance(result, int) and result == exits.INTERRUPTED:
         return _interrupted(cli)
     return result if isinstance(result, int) else exits.OK
@@ -269,8 +268,16 @@ def _failed(error: Exception, cli: Cli) -> int:
             text = str(error) or type(error).__name__
             failure = Failure(type(error).__name__, text, hint, {})
             code = exits.UNEXPECTED
-    cli.output.fail(failure)
+    _report(failure, cli)
     return code
+
+
+def _report(failure: Failure, cli: Cli) -> None:
+    """Print an error, unless nobody reads it any more."""
+    try:
+        cli.output.fail(failure)
+    except BrokenPipeError:
+        _forget_output()
 
 
 def _usage(error: Exception) -> Failure:
@@ -283,18 +290,28 @@ def _usage(error: Exception) -> Failure:
 
 
 def _interrupted(cli: Cli) -> int:
-    cli.output.fail(Failure("Interrupted", "Interrupted.", None, {}))
+    _report(Failure("Interrupted", "Interrupted.", None, {}), cli)
     return exits.INTERRUPTED
 
 
 def _asks_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` was given, for arguments that could not be parsed to their end."""
+    """Return whether `--json` was given, for arguments that could not be parsed completely."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options
 
 
+def _is_output_closed() -> bool:
+    """Return whether the reader of standard output has closed it, if it is a pipe."""
+    try:
+        watched = select.poll()
+        watched.register(sys.stdout.fileno(), 0)
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
+    except (OSError, ValueError):
+        return False
+
+
 def _forget_output() -> None:
-    """Keep the interpreter from complaining about a closed pipe when it ends."""
+    """Redirect standard output, so that Python does not report a closed pipe when it ends."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -37,7 +37,7 @@ class Prompt:
         self._found: list[str] = []
 
     def loop(self) -> None:
-        """Run statements one after another; print the error of one that fails and go on."""
+        """Run statements one after another; print the error of one that fails and continue."""
         from lakeward.errors import LakewardError
 
         history = self._prepare()

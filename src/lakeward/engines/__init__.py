@@ -1,1 +1,1 @@
-"""What writes and scans data files."""
+"""The engines that write and scan data files."""

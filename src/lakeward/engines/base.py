@@ -1,4 +1,4 @@
-"""What each engine can do with rows, and the error that names one which can."""
+"""The capabilities of each engine, and the error that names an engine with a needed capability."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakeward.errors import UnsupportedFeature
 
 
 class Capability(Enum):
-    """Something that an engine may be able to do; the value says it in words."""
+    """An operation that an engine may support; the value describes it."""
 
     READ_FILES = "read the rows of data files"
     READ_NEWEST = "read the newest version with every operation (isolation='read_committed')"
@@ -20,15 +20,15 @@ class Capability(Enum):
     WRITE_CHANGE_ROWS = "write the rows by which two versions differ"
     REPLAY = "make changes again on a newer version"
     ADD_FILES = "add and remove files by name"
-    RUN_SQL = "run SQL"
+    RUN_SQL = "run statements of Spark"
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """An engine and its capabilities."""
 
-    name: str  # as errors name it
-    how: str  # what a user calls to work with it
+    name: str  # the name in errors
+    how: str  # what a user calls to use the engine
     can: frozenset[Capability]  # its capabilities
 
 
@@ -74,13 +74,13 @@ ENGINES: Final = (ARROW, DATAFUSION, SPARK)
 def unsupported(
     engine: Engine, needed: Capability, what: str | None = None, *, hint: str = "", **facts: Any
 ) -> UnsupportedFeature:
-    """The error for something that an engine cannot do, naming an engine that can.
+    """Return the error for an operation that an engine does not support; it names one that does.
 
     Args:
-        engine: The one that was asked.
-        needed: What it cannot do.
-        what: What happened, where more is known than that.
-        hint: What to do besides.
+        engine: The engine in use.
+        needed: The missing capability.
+        what: What happened, if it is more specific than the missing capability.
+        hint: Further advice.
         **facts: Attributes of the error.
     """
     said = what or f"{engine.name[0].upper()}{engine.name[1:]} cannot {needed.value}."

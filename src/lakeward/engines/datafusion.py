@@ -1,8 +1,8 @@
-"""DataFusion through delta-rs, for branches of Delta tables.
+"""Reads and compares Delta tables with DataFusion through delta-rs, mostly for branches.
 
-`QueryBuilder` applies deletion vectors and mapped columns; delta-rs's pyarrow readers give nulls or
-fail, so they are never used. DataFusion reads and skips files; our own evaluator decides which rows
-a condition keeps, because the two disagree on NULL in a list and on NaN.
+`QueryBuilder` applies deletion vectors and mapped columns; delta-rs's pyarrow readers return nulls
+or fail, so they are never used. DataFusion reads and skips files; Lakeward's own evaluator decides
+which rows match a condition, because the two disagree on NULL in a list and on NaN.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def scan_delta(
     where: Expression | None = None,
     options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
-    """Read the rows of a published Delta table at a version, by delta-rs with its `options`."""
+    """Read the rows of a published Delta table at a version with delta-rs and its `options`."""
     try:
         from deltalake import DeltaTable, QueryBuilder
         from deltalake.exceptions import DeltaError
@@ -74,11 +74,11 @@ def delta_table_at(
     timestamp: datetime | str | None,
     options: Mapping[str, str] | None = None,
 ) -> Any:
-    """A Delta table of others at a version or a moment, as delta-rs opens it.
+    """Open a foreign Delta table with delta-rs, at a version or a time.
 
     Raises:
         MissingExtra: delta-rs is not installed.
-        StorageError: It cannot be read, or has no such version.
+        StorageError: The table cannot be read, or has no such version.
     """
     try:
         from deltalake import DeltaTable
@@ -105,7 +105,7 @@ def scan_delta_at(
     columns: Sequence[str] | None,
     options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a Delta table of others, with some columns; raises as `delta_table_at` does."""
+    """Read the rows of a foreign Delta table, with some columns; raise as `delta_table_at` does."""
     table = delta_table_at(uri, version=version, timestamp=timestamp, options=options)
     from deltalake import QueryBuilder
 
@@ -130,8 +130,8 @@ def write_difference(
 ) -> None:
     """Append the rows by which two Delta tables differ to a third, each with its `_change_type`.
 
-    A surplus of rows in `before` is a `delete`, one in `after` an `insert`. What delta-rs cannot
-    compare or write is an `UnsupportedFeature`.
+    Surplus rows of `before` are a `delete`, those of `after` an `insert`. Raises
+    `UnsupportedFeature` for tables that delta-rs cannot compare or write.
     """
     try:
         from deltalake import DeltaTable, QueryBuilder, write_deltalake
@@ -161,7 +161,7 @@ def write_difference(
 
 
 def _skipping(where: Expression) -> Expression | None:
-    """Terms of a condition that DataFusion and we evaluate alike, for skipping files."""
+    """Return the terms that DataFusion and Lakeward evaluate alike, for skipping files."""
     terms = tuple(term for term in conjuncts(where) if _is_plain(term))
     return And(terms) if len(terms) > 1 else next(iter(terms), None)
 
@@ -178,7 +178,7 @@ _PLAIN: Final = tuple(map(Primitive, ("int8", "int16", "int32", "int64", "string
 
 
 def _without_secrets(error: Exception, options: Mapping[str, str] | None) -> str:
-    """The text of an error, without credentials where it may quote a request."""
+    """Return the text of an error, without credentials if it may quote a request."""
     if not options:
         return str(error)
     line = str(error).partition("\n")[0].partition("<?xml")[0]

@@ -1,7 +1,7 @@
-"""A table as a lazy Polars frame that passes filters and columns down to the log.
+"""A table as a Polars LazyFrame that passes filters and columns down to the log.
 
-Polars gives its source the filter of a query. The filter's serialized form is parsed here, as far
-as it is understood, so that the log skips files; Polars itself filters the rows.
+Polars passes the filter of a query to its source. The filter's serialized form is parsed here, as
+far as possible, so that the log skips files; Polars itself filters the rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakeward.model.types import Field, Primitive
 from lakeward.model.values import Value
 
 Read: TypeAlias = Callable[[Expression | None, Sequence[str]], pa.RecordBatchReader]
-"""The rows of the files that may hold rows for a condition, with some columns."""
+"""Returns the rows of the files that may have rows for a condition, with some columns."""
 _COMPARISONS: Final[dict[str, Comparison]] = {
     "Eq": "=",
     "NotEq": "!=",
@@ -48,7 +48,7 @@ _UNITS: Final = {"Microseconds": 1, "Milliseconds": 1000}
 
 
 def lazy_frame(schema: Schema, read: Read, label: str) -> Any:
-    """Return a lazy frame of a table's rows."""
+    """Return a LazyFrame of a table's rows."""
     try:
         import polars as pl
         from polars.io.plugins import register_io_source
@@ -151,7 +151,7 @@ def _member(field: Field, data: list[int]) -> Expression | None:
 
 
 def _value(literal: Any, field: Field) -> Value:
-    """Return the value of a literal, if it has the type of the column."""
+    """Return the value of a literal; None if it does not have the type of the column."""
     name = field.type.name if isinstance(field.type, Primitive) else ""
     for wrapper in ("Dyn", "Scalar"):
         literal = literal.get(wrapper, literal) if isinstance(literal, dict) else literal

@@ -16,7 +16,7 @@ class Adoption:
     Attributes:
         location: The table's directory, as the log stores it.
         history: All versions that the table's files still have.
-        guarded: Whether other writers are locked out already.
+        guarded: Whether the table already has the guard, which keeps other writers out.
         pointer: The metadata document of the newest version, if the format has one.
         enter: Called with the session that inserts the table, before anything is inserted.
     """

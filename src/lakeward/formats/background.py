@@ -1,8 +1,8 @@
-"""Background work after commits: checkpoints, and notes of how far publication got.
+"""Background work after commits: checkpoints, and records of how far publication got.
 
-One thread for each lake, which ends when nothing is left to do. Closing the lake and the end of the
-process wait for it; if the process dies, later commits make up for it. When two jobs are waiting,
-the caller runs its job itself.
+Each lake has one thread, which ends when it has no more jobs. Closing the lake and the end of the
+process wait for the thread; if the process dies, later commits do the lost work. While one job runs
+and another waits, the caller runs a new job itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BackgroundWorker:
         self._begin()
 
     def do(self, job: Callable[[], None]) -> None:
-        """Run a job in the thread; an error is only logged."""
+        """Run a job in the thread, or here if another one is waiting; an error is only logged."""
         if self._pid != os.getpid():
             # A forked child has none of its parent's threads and none of its jobs.
             self._begin()
@@ -44,13 +44,16 @@ class BackgroundWorker:
             _attempt(job)
 
     def offer(self, job: Callable[[], None]) -> bool:
-        """Run a job in the thread if it is idle, and return whether it accepted the job."""
+        """Run a job in the thread, unless another one is waiting; return whether it is accepted."""
         if self._pid != os.getpid():
             self._begin()
         return self._take(job)
 
     def compact(self, name: str) -> None:
-        """Compact a table's small files in the thread, if it is idle and `compactor` is set."""
+        """Compact a table's small files in the thread, unless another job is waiting.
+
+        Does nothing if `compactor` is None.
+        """
         if self.compactor is not None:
             self.offer(partial(self.compactor, name))
 
@@ -94,7 +97,7 @@ class BackgroundWorker:
 def with_pauses(source: Iterable[T]) -> Iterator[T]:
     """Yield the same items; in the background thread, sleep after each so that commits proceed.
 
-    Python lets a computing thread run for five milliseconds while others wait for it.
+    Without the sleep, Python lets a computing thread run for five milliseconds while others wait.
     """
     if not isinstance(threading.current_thread(), _Thread):
         yield from source
@@ -105,7 +108,7 @@ def with_pauses(source: Iterable[T]) -> Iterator[T]:
 
 
 class _Thread(threading.Thread):
-    """The background thread, recognized by its class."""
+    """The background thread; `with_pauses` recognizes it by this class."""
 
 
 def _attempt(job: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The directories in a table's own in which the formats keep their metadata."""
+"""The subdirectories of a table's directory in which the formats keep their metadata."""
 
 from __future__ import annotations
 

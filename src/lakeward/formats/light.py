@@ -1,4 +1,4 @@
-"""The part of a format that every use of a lake asks; it answers from the store and loads little.
+"""The part of a format that every use of a lake needs; it uses the store alone and loads little.
 
 Opening a lake, listing its tables and reading their history need no more of a format than this, so
 the module of the format itself is loaded when something is read, written or published.
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class LightFormat(Protocol):
-    """What a format knows of its tables from the store. `Format` is the whole contract."""
+    """The methods of a format that need the store alone. `Format` is the whole contract."""
 
     name: ClassVar[str]
-    """As users and the log write it."""
+    """The name of the format, for users and in the log."""
 
     def recover(self, context: LakeContext) -> None:
-        """Repair what a process that died after ratification left, beside owed publications."""
+        """Complete what a process that died after ratification left undone, except publication."""
         return
 
     def to_follow(self, session: Session) -> list[Head]:
@@ -29,7 +29,7 @@ class LightFormat(Protocol):
         ...
 
     def may_have_moved(self, session: Session, head: Head) -> bool:
-        """Return whether others may have committed past the log, as far as the store knows."""
+        """Return whether others may have committed versions that the log lacks, by the store."""
         ...
 
     def snapshot_id(
@@ -38,5 +38,5 @@ class LightFormat(Protocol):
         head: Head,
         version: int,
     ) -> int | None:
-        """Return the number by which other engines know a version, if it is not the version's."""
+        """Return the number that other engines use for a version; None if it is the version."""
         return None

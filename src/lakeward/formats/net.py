@@ -16,15 +16,15 @@ class Net:
     """One commit with the combined effect of several commits of a copy.
 
     Attributes:
-        added: Files as the table's log names them.
-        removed: Files of the base.
+        added: Added files, with their paths for the table's log.
+        removed: Removed files of the base.
         change_files: Change files, if the only statement that changed rows wrote them.
         definition: The copy's last definition, if it changed.
         app_transactions: The newest transaction number of each application.
         moves_new: Whether a statement rewrote rows that an earlier one had added.
         domains: Domain metadata to set; None removes a domain.
         statements: Commits of the copy, in order; empty for formats that do not record them.
-        data_change: False if rows only moved to other files.
+        data_change: False if rows were only rewritten into other files.
         looks: Whether a statement read rows of the table to decide what to change.
         has_feed: Whether `change_files`, or without them the added and removed files, give readers
             of the change feed the right rows. If not, an engine must compare rows.
@@ -49,3 +49,11 @@ class Net:
         """Whether the commit would change nothing."""
         files = self.added or self.removed
         return not (files or self.definition or self.app_transactions or self.domains)
+
+    @property
+    def may_delete(self) -> bool:
+        """Whether a statement may have deleted or replaced rows of the base, not only moved them.
+
+        A statement that changes rows of the base reads them.
+        """
+        return bool(self.removed) and self.looks

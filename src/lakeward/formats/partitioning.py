@@ -1,4 +1,4 @@
-"""How a new table is partitioned, and the terms of `partition_by` that say so."""
+"""The partitioning of a new table, and the terms of `partition_by` that define it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lakeward.model.types import Field
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How a new table is partitioned.
+    """The partitioning of a new table.
 
     Attributes:
-        schema: The columns, with those that Delta generates.
+        schema: The columns, including those that are generated for Delta.
         partition_by: Ids of the partition values, in order.
-        derived: Hidden partition values by their ids; generated columns are in the schema.
+        derived: Partition values that are not columns, by their ids.
     """
 
     schema: Schema
@@ -28,10 +28,10 @@ class Partitioning:
 
 
 def named_terms(schema: Schema, terms: Sequence[str]) -> list[tuple[Term, Field]]:
-    """Parse what users write in `partition_by`: columns, and transforms of columns.
+    """Parse the terms of `partition_by`; return each with its column.
 
     Raises:
-        InvalidInput: A term cannot be parsed, names no column, or comes twice.
+        InvalidInput: A term cannot be parsed, refers to no column, or occurs twice.
     """
     found = [_source(term, schema) for term in terms]
     repeated = [(t.name, f.id) for t, f in found]
@@ -55,7 +55,10 @@ def _source(text: str, schema: Schema) -> tuple[Term, Field]:
 def check_partition_name(
     name: str, transform: Transform, source: Field, schema: Schema, taken: dict[str, str]
 ) -> None:
-    """Raise `InvalidInput` if a column or another term has the name of a partition value."""
+    """Raise `InvalidInput` if a column or another term has the name of a partition value.
+
+    `taken` maps the names of earlier partition values to their terms; the new one is added.
+    """
     term = transform.of(source.name)
     own = transform.name == "identity"
     clash = next((f.name for f in schema.fields if f.name.lower() == name.lower()), None)

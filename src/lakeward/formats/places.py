@@ -9,10 +9,10 @@ from lakeward.storage.paths import overlaps
 
 
 def table_location(storage: Storage, location: str) -> str:
-    """Return a table's directory as the log keeps it.
+    """Return a table's directory as the log stores it.
 
-    Raises `InvalidInput` for the warehouse itself and for a directory that has the warehouse in it:
-    the files of all other tables would lie inside of that table.
+    Raises `InvalidInput` for the warehouse itself and for a directory that contains the warehouse:
+    the files of all other tables would be inside of that table.
     """
     place = storage.locate(location)
     if not place:

@@ -23,7 +23,7 @@ from lakeward.model.policy.quantities import duration_text
 from lakeward.model.policy.rules import EffectivePolicy, effective
 
 PREFIX: Final = "lakeward.policy."
-"""How a property begins that holds a field which the format has no name for."""
+"""The prefix of properties for policy fields that the format has no property for."""
 RETRY: Final = {
     "retry_attempts": "lakeward.retry.attempts",
     "retry_first_delay_seconds": "lakeward.retry.firstDelaySeconds",
@@ -31,9 +31,9 @@ RETRY: Final = {
     "retry_jitter": "lakeward.retry.jitter",
 }
 MADE: Final = ("append_only", "change_data_feed", "column_mapping", "merge_on_read")
-"""Fields that a new table takes over from its patterns, since its protocol depends on them."""
+"""Fields that a new table copies from its patterns, because its protocol depends on them."""
 _ELSEWHERE: Final = ("constraints", "features")
-"""Fields that a definition has a place of its own for."""
+"""Fields that are not stored as properties, because a definition has attributes for them."""
 
 
 def effective_policy(head: Head, definition: Definition) -> EffectivePolicy:
@@ -48,7 +48,7 @@ def settings(head: Head, definition: Definition) -> Mapping[str, str]:
 
 
 def settings_of(definition: Definition, format_name: str) -> Mapping[str, str]:
-    """Return the same for a definition and the name of its format."""
+    """Return the effective properties for a definition and the name of its format."""
     if not definition.rules:
         return definition.properties
     return known(definition, _settings, format_name)
@@ -57,6 +57,11 @@ def settings_of(definition: Definition, format_name: str) -> Mapping[str, str]:
 def compacts_itself(head: Head, definition: Definition) -> bool:
     """Return whether small files of a table are compacted after commits."""
     return settings(head, definition).get(f"{PREFIX}auto_compaction") == "true"
+
+
+def audits_reads(head: Head, definition: Definition) -> bool:
+    """Return whether reads of a table are recorded in its audit trail."""
+    return settings_of(definition, head.format).get(f"{PREFIX}audit_reads") == "true"
 
 
 def blooms_of(head: Head, definition: Definition) -> frozenset[str]:

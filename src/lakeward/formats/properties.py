@@ -1,4 +1,4 @@
-"""Table properties that the lake acts on, under the names that each format gives them."""
+"""Table properties that affect the lake, by the names that each format uses for them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,26 @@ TYPE_WIDENING: Final = "delta.enableTypeWidening"
 VECTOR_FRACTION: Final = "lakeward.mergeOnRead.fraction"
 ICEBERG_TARGET_FILE_SIZE: Final = "write.target-file-size-bytes"
 BLOOM: Final = "lakeward.bloom"
-"""Columns, with commas between them, whose values files have Bloom filters for."""
+"""Columns, separated by commas, for whose values files have Bloom filters."""
 ICEBERG_BLOOM: Final = "write.parquet.bloom-filter-enabled.column."
 ICEBERG_COMPRESSION: Final = "write.parquet.compression-codec"
 APPEND_ONLY: Final = "lakeward.append-only"
 RETENTION: Final = "lakeward.retention"
 ZORDER: Final = "lakeward.zorder"
-"""Columns, with commas between them, by which maintenance clusters rows."""
+"""Columns, separated by commas, by which maintenance clusters rows."""
 DELTA_RETENTION: Final = "delta.deletedFileRetentionDuration"
 _LOG_RETENTION_MS: Final = 30 * 86_400_000
 RETENTION_MS: Final = 90 * 86_400_000
-"""How long versions are promised unless a table says otherwise."""
+"""How long versions are kept readable unless a table's property sets another time."""
 LOG_RETENTION: Final = "delta.logRetentionDuration"
+TRANSACTION_RETENTION: Final = "delta.setTransactionRetentionDuration"
+SNAPSHOTS: Final = "lakeward.snapshots"
+"""How many snapshots an Iceberg document lists at least."""
+SNAPSHOT_AGE: Final = "lakeward.snapshot-age"
+"""Up to which age an Iceberg document lists all snapshots."""
 STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
+OUR_STATS_COLUMNS: Final = "lakeward.policy.stats_columns"
+"""A JSON array of the columns with statistics, for formats without a property for it."""
 _SMALL: Final = 0.1
 _UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _ALIKE: Final = "The policies target_file_size, compression and append_only are for both formats."
@@ -56,7 +63,7 @@ _DELTA: Final = frozenset(
 
 
 def check_known(key: str) -> None:
-    """Raise `InvalidInput` for a name that Delta keeps for itself and gives no meaning."""
+    """Raise `InvalidInput` for a `delta.` property that Delta does not define."""
     if key.startswith("delta.") and key not in _DELTA:
         near = difflib.get_close_matches(key, sorted(_DELTA), 1)
         what = f"Delta has no table property {key}."
@@ -65,7 +72,7 @@ def check_known(key: str) -> None:
 
 
 def is_append_only(properties: Mapping[str, str]) -> bool:
-    """Return whether the table takes no removals."""
+    """Return whether the table rejects removals of rows."""
     return "true" in (properties.get(DELTA_APPEND_ONLY), properties.get(APPEND_ONLY))
 
 
@@ -81,7 +88,10 @@ def bloom_columns(properties: Mapping[str, str]) -> frozenset[str]:
 
 
 def vector_fraction(properties: Mapping[str, str]) -> float:
-    """Return up to which share of a file's rows a deletion vector is used to delete them."""
+    """Return the largest share of a file's rows that are deleted by a deletion vector.
+
+    If more rows are to be deleted, the file is rewritten.
+    """
     text = properties.get(VECTOR_FRACTION, str(_SMALL))
     try:
         found = float(text)
@@ -97,19 +107,31 @@ def retention_ms(properties: Mapping[str, str]) -> int:
     """Return how long the table keeps its versions readable, in milliseconds."""
     for name in (RETENTION, DELTA_RETENTION):
         if name in properties:
-            text = properties[name].strip().lower().removeprefix("interval ")
-            return to_milliseconds(text, name)
+            return interval_ms(properties[name], name)
     return RETENTION_MS
 
 
 def log_retention_ms(properties: Mapping[str, str]) -> int:
     """Return how long published commits are kept for other engines, in milliseconds."""
-    text = properties.get(LOG_RETENTION, "").strip().lower().removeprefix("interval ")
-    return to_milliseconds(text, LOG_RETENTION) if text else _LOG_RETENTION_MS
+    text = properties.get(LOG_RETENTION, "").strip()
+    return interval_ms(text, LOG_RETENTION) if text else _LOG_RETENTION_MS
+
+
+def interval_ms(text: str, name: str) -> int:
+    """Return a duration such as `interval 30 days` in milliseconds.
+
+    Raises `InvalidInput` if it is not a duration.
+    """
+    try:
+        return to_milliseconds(text.strip().lower().removeprefix("interval "), name)
+    except InvalidInput as error:
+        what = f"Property {name} is {text[:60]!r}, which is not a duration."
+        hint = "Write it as `interval 30 days` or 30d."
+        raise InvalidInput(what, hint=hint, property=name) from error
 
 
 def size_bytes(text: str, name: str = TARGET_FILE_SIZE) -> int:
-    """Return a size such as `128mb` in bytes; raise `InvalidInput` if it is none."""
+    """Return a size such as `128mb` in bytes; raise `InvalidInput` if it is not a size."""
     cleaned = text.strip().lower()
     number = cleaned.rstrip("kmgb")
     unit = cleaned[len(number) :]
@@ -120,6 +142,6 @@ def size_bytes(text: str, name: str = TARGET_FILE_SIZE) -> int:
 
 
 def foreign_property(key: str, table: str, owner: str) -> InvalidInput:
-    """Return the error that a property belongs to another format, where it would mean nothing."""
+    """Return the error for a property of another format, which would have no effect."""
     what = f"Property {key} is for {owner} tables, and this is to be a {table} table."
     return InvalidInput(what, hint=f"Leave it out. {_ALIKE}", property=key)

@@ -15,9 +15,9 @@ class Ratified:
 
     Attributes:
         head: The table after the commit.
-        commit: With all its actions.
-        definition: That holds at the commit's version.
-        prepared: Its published file, written while the commit was ratified; it has no name yet.
+        commit: The commit, with all its actions.
+        definition: The definition at the commit's version.
+        prepared: The file to publish, written during ratification, not yet under its final name.
     """
 
     head: Head

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakeward.model.commit import Head
 
 LIGHT: Final[dict[str, LightFormat]] = {f.name: f for f in (LightDelta(), LightIceberg())}
-"""The parts of all formats that load little."""
+"""The light parts of all formats, by name."""
 
 
 class _Formats(Mapping[str, "Format"]):
@@ -39,7 +39,7 @@ FORMATS: Final[Mapping[str, Format]] = _Formats()
 
 
 def format_of(head: Head) -> Format:
-    """Return the format whose rules a table's definition follows."""
+    """Return the format of a table's definition."""
     return _loaded(head.format)
 
 
@@ -49,17 +49,17 @@ def publishers(head: Head) -> list[Format]:
 
 
 def light_format_of(head: Head) -> LightFormat:
-    """Return the part of a table's format that loads little."""
+    """Return the light part of a table's format."""
     return LIGHT[head.format]
 
 
 def light_publishers(head: Head) -> list[LightFormat]:
-    """Return the parts that load little of the formats in which a table is published."""
+    """Return the light parts of the formats in which a table is published."""
     return [LIGHT[name] for name in head.publications]
 
 
 def format_named(name: str) -> Format:
-    """Return a format by the name that users give; raise `UnsupportedFeature` if there is none."""
+    """Return the format of a name; raise `UnsupportedFeature` if there is none."""
     if name not in LIGHT:
         what = f"Tables of format {name!r} cannot be made."
         raise UnsupportedFeature(what, hint="Use 'delta' or 'iceberg'.", format=name)

@@ -1,1 +1,1 @@
-"""Foreign tools, one module or folder each, behind an extra of the same name."""
+"""Integrations with other tools, one module or folder each; their libraries are extras."""

@@ -1,8 +1,8 @@
-"""Tables of a lake, and tables at paths, in a user's own context of DataFusion.
+"""Registers tables of a lake, and Delta tables at paths, in a DataFusion context of the user.
 
-`register` takes the best way there is and says which: DataFusion's own Parquet reader over exactly
-the files of the version; for Delta tables at a path, the table provider of delta-rs; and otherwise
-a dataset of Arrow, which gets DataFusion's filters and columns.
+`register` chooses the fastest possible reader and returns which one it is: DataFusion's Parquet
+reader over the files of the version; for Delta tables at a path, the table provider of delta-rs;
+otherwise an Arrow dataset, to which DataFusion passes filters and columns.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from lakeward.integrations.datasets.location import DatasetLocation, ScanOptions
 from lakeward.lake.lake import Lake
 from lakeward.lake.table import Table
 from lakeward.read.changes_dataset import changes_dataset
+from lakeward.read.dataset import audited
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.read.sources import source_of
 
 _SESSIONS: Final[WeakKeyDictionary[Any, list[DataFusionSession]]] = WeakKeyDictionary()
-"""The links to files that each context reads; they are removed when it is gone."""
+"""The sessions of each context, with links to the files it reads; removed with the context."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,13 +38,13 @@ class Registration:
     """How a table was registered.
 
     Attributes:
-        name: What the context calls it.
+        name: The name of the table in the context.
         place: The table of the lake, or the path.
-        version: At which version.
-        way: `parquet`: DataFusion reads the files itself; `provider`: delta-rs does; `dataset`: our
-            own reader does.
-        reason: Why this way.
-        files: How many files it has; None where that is not known.
+        version: The version that is read; None if it is not known.
+        way: Which reader is used: `parquet` for DataFusion, `provider` for delta-rs, `dataset` for
+            Lakeward.
+        reason: Why this reader is used.
+        files: How many files are read; None if that is not known.
         scan: The scan options that are in effect.
     """
 
@@ -64,7 +65,7 @@ class Registration:
             self._session.close()
 
     def to_json(self) -> dict[str, Any]:
-        """The record as values of JSON, to be kept as an artefact of a run."""
+        """Return the record as JSON values, for example to keep it as an artefact of a run."""
         shown = [f.name for f in dataclasses.fields(self) if not f.name.startswith("_")]
         return {name: getattr(self, name) for name in shown}
 
@@ -77,20 +78,23 @@ def register(
     lake: Lake | None = None,
     scan: ScanOptions | Mapping[str, Any] | None = None,
 ) -> Registration:
-    """Make a table known to a context of DataFusion, at one version.
+    """Register a table at one version in a DataFusion context.
 
-    The version is not pinned: take `lake.snapshot()` around it where vacuum may run meanwhile.
+    The version is not pinned: if vacuum may run meanwhile, read it within `lake.snapshot()`.
+    DataFusion raises an error for a file that is deleted later. It leaves such a file out silently
+    if the tables of the context have so many files that `list_files_cache_limit` is exceeded.
 
     Args:
         context: A `datafusion.SessionContext`.
-        name: What the context calls it.
+        name: The name of the table in the context.
         source: A dataset or its location, or a table of a lake, at its newest or another version.
-        lake: Whose tables a location means.
-        scan: How the files are scanned; as the location says unless given.
+        lake: The lake of the table, if `source` is a location with a table.
+        scan: How the files are scanned; the scan options of the location unless given.
 
     Raises:
-        InvalidInput: A scan option is unknown, or a file is not of the version.
-        UnsupportedFeature: A scan option needs DataFusion's own reader, and the table another one.
+        InvalidInput: A scan option is unknown, or a file does not belong to the version.
+        UnsupportedFeature: A scan option needs DataFusion's Parquet reader, which cannot read the
+            table; or the location has `columns` or `where`.
         MissingExtra: DataFusion, or for paths delta-rs, is not installed.
     """
     if isinstance(source, DatasetLocation):
@@ -115,6 +119,7 @@ def register(
     else:
         what = f"{type(source).__name__} is no table and no dataset."
         raise InvalidInput(what, parameter="source")
+    audited(table)
     return _register(context, name, table, narrowed, options)
 
 
@@ -127,12 +132,12 @@ def register_changes(
     until: int | str | datetime | None = None,
     key: str | Sequence[str] | None = None,
 ) -> Registration:
-    """Make the rows that a range of versions changed known to a context of DataFusion.
+    """Register the rows that a range of versions changed in a DataFusion context.
 
     Args:
         context: A `datafusion.SessionContext`.
-        name: What the context calls them.
-        table: Whose changes.
+        name: The name of the rows in the context.
+        table: The table whose changes are registered.
         since: The first version, as in `Table.changes`.
         until: The last version; the newest now unless given.
         key: As in `Table.changes`.
@@ -175,15 +180,16 @@ def _register(
         raise InvalidInput(what, hint="Choose another file_name_column.", table=table.name)
     files = len(found.files.paths)
     inner = name if options.file_name_column is None else f"{name}_with_files"
-    session.register(inner, _with_options(found, options), pruning=options.pruning)
+    scanned = _with_options(found, options)
+    session.register(inner, scanned, pruning=options.pruning)
     if options.file_name_column is not None:
-        with_file_names(context, name, inner, found, options.file_name_column)
+        with_file_names(context, name, inner, scanned, options.file_name_column)
     reason = "the files hold exactly the rows of the table"
     return Registration(name, table.name, table.version, "parquet", reason, files, used, session)
 
 
 def _session_of(context: Any) -> DataFusionSession:
-    """A session over a user's context, which lives as long as the context does."""
+    """Return a new session over a user's context, which is kept as long as the context."""
     found = DataFusionSession(context)
     _SESSIONS.setdefault(context, []).append(found)
     return found
@@ -208,7 +214,7 @@ def _register_path(context: Any, name: str, place: DatasetLocation, scan: Any) -
 
 
 def _with_options(source: Source, options: ScanOptions) -> Source:
-    """The source with other types of columns, and with a number for each file."""
+    """Return the source with the column types and the column of file numbers of the options."""
     schema = source.schema if options.schema is None else options.schema
     missing = [n for n in schema.names if n not in source.schema.names]
     if missing:

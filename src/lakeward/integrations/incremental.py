@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ class Cursor:
         input: The table.
         version: The last version that was processed.
         run: The number of the run that moved the cursor there.
-        state: What the run left for the next one.
+        state: The state that the run stored for the next run.
     """
 
     input: str
@@ -67,7 +67,7 @@ class StateStore:
     """Cursors and records of runs, in the tables `NAMESPACE.cursors` and `NAMESPACE.runs`."""
 
     def __init__(self, lake: Lake, namespace: str = "state", *, format: str = "delta") -> None:  # noqa: A002
-        """Open the store, making its tables when they are missing."""
+        """Open the store; create its tables if they are missing."""
         self._lake = lake
         self.cursors_table = f"{arguments.text(namespace, 'namespace')}.cursors"
         self.runs_table = f"{namespace}.runs"
@@ -96,8 +96,8 @@ class StateStore:
         """Run a computation; the block's writes are committed with the cursors, or not at all.
 
         Args:
-            computation: Its name, the same in each run.
-            inputs: The tables that it reads.
+            computation: The computation's name, the same in each run.
+            inputs: The tables that the computation reads.
             message: Why; kept with the commit.
 
         Raises:
@@ -112,17 +112,20 @@ class StateStore:
             raise InvalidInput(what, hint="Give the names of the tables that it reads.")
         with (
             _one_at_a_time(name),
-            self._lake.snapshot() as cut,
             self._lake.transaction(message=message or f"run of {name}") as tx,
         ):
             # The transaction reads the cursors before anything else, so that it conflicts with
-            # every other run that moves them from now on.
+            # every other run that moves them from now on. The inputs are pinned after that, so
+            # that they are not older than the cursors.
             seen = tx.read(self.cursors_table, where=_OF, params={"name": name})
             known = {row["input"]: row for row in seen.to_pylist()}
             number = 1 + max((row["run"] for row in known.values()), default=0)
-            read = {n: _input(self._lake, cut.table(n), known.get(n)) for n in names}
-            run = Run(tx, number, read, next(iter(known.values()), None))
-            yield run
+            with self._lake.snapshot() as cut:
+                read = {n: _input(self._lake, cut.table(n), known.get(n)) for n in names}
+                newest = max(known.values(), key=lambda row: row["run"], default=None)
+                run = Run(tx, number, read, newest)
+                yield run
+            _check_versions(run, name)
             self._note(tx, name, run)
 
     def _make(self, name: str, columns: str, **given: Any) -> None:
@@ -178,7 +181,7 @@ class Input:
 
     Attributes:
         snapshot: The table at this version.
-        since: The version that the run before had processed; None if it must read all rows.
+        since: The version that the previous run processed; None if this run must read all rows.
     """
 
     snapshot: TableSnapshot
@@ -213,8 +216,8 @@ class Input:
     def changed_values(self, *columns: str) -> pa.Table:
         """Return the distinct values that columns have in changed rows, before or after.
 
-        These are the groups of a result that must be computed again; all of them if there is no
-        cursor yet.
+        These are the groups of a result that must be computed again. Without a cursor, they are the
+        values in all rows.
         """
         if self.since is None:
             rows = self.snapshot.to_arrow(columns=list(columns))
@@ -229,9 +232,9 @@ class Run:
     Attributes:
         tx: The transaction; whatever it writes is committed with the cursors.
         number: The number of the run, from 1 on.
-        inputs: What it reads, by table.
-        before: What the run before left as its state; None in the first one.
-        state: What this run leaves for the next: any value that JSON has.
+        inputs: The tables that the run reads, by name.
+        before: The state that the previous run stored; None in the first run.
+        state: The state to store for the next run: any JSON value.
         written: The rows that `upsert` and `replace` changed, by table.
     """
 
@@ -251,20 +254,27 @@ class Run:
 
     @property
     def is_needed(self) -> bool:
-        """Whether an input has changed since the run before."""
+        """Whether an input has changed since the previous run."""
         return any(one.is_changed for one in self.inputs.values())
 
     def upsert(self, output: str, rows: Any, *, key: str | Sequence[str]) -> RowChanges:
-        """Update the rows of a table that have the same key, and insert the others."""
+        """Update the rows of a table that have the key of a given row; insert the other rows."""
         on = [key] if isinstance(key, str) else list(key)
-        self.written[output] = done = self.tx.merge(output, rows, on=on)
-        return done
+        return self._count(output, self.tx.merge(output, rows, on=on))
 
     def replace(
         self, output: str, rows: Any, *, where: str, params: Params | None = None
     ) -> RowChanges:
         """Replace the rows of a table for which `where` is true; new rows must satisfy it too."""
-        self.written[output] = done = self.tx.overwrite(output, rows, where=where, params=params)
+        return self._count(output, self.tx.overwrite(output, rows, where=where, params=params))
+
+    def _count(self, output: str, done: RowChanges) -> RowChanges:
+        """Add the counts of an operation to those of its output, and return them."""
+        before = asdict(self.written.get(output, RowChanges()))
+        both = {name: (before[name], count) for name, count in asdict(done).items()}
+        self.written[output] = RowChanges(
+            **{n: None if a is None or b is None else a + b for n, (a, b) in both.items()}
+        )
         return done
 
 
@@ -280,10 +290,30 @@ def _one_at_a_time(computation: str) -> Generator[None]:
         raise Conflict(what, hint="Run it again.", computation=computation) from error
 
 
+def _check_versions(run: Run, computation: str) -> None:
+    """Raise `Conflict` if the transaction saw an input at another version than the run."""
+    bases = run.tx.bases
+    for name, one in run.inputs.items():
+        if bases.get(name, one.version) != one.version:
+            what = (
+                f"The run of {computation} reads {name} at version {one.version}, and its"
+                f" transaction at version {bases[name]}. Nothing was committed."
+            )
+            raise Conflict(what, hint="Run it again.", computation=computation, table=name)
+
+
 def _input(lake: Lake, snapshot: TableSnapshot, known: Mapping[str, Any] | None) -> Input:
     # A table of the same name that was made anew has other versions.
-    same = known is not None and known["table_id"] == snapshot.log_head.table_id
-    return Input(snapshot, known["version"] if same and known is not None else None, lake)
+    if known is None or known["table_id"] != snapshot.log_head.table_id:
+        return Input(snapshot, None, lake)
+    if known["version"] > snapshot.version:
+        what = (
+            f"{known['computation']} has processed version {known['version']} of {snapshot.name},"
+            f" which is at version {snapshot.version}."
+        )
+        hint = "Run it again; if the lake was restored from a backup, call `forget` first."
+        raise Conflict(what, hint=hint, computation=known["computation"], table=snapshot.name)
+    return Input(snapshot, known["version"], lake)
 
 
 def _cursor(row: Mapping[str, Any]) -> Cursor:

@@ -1,8 +1,9 @@
-"""Topics of Kafka, and of brokers that speak like it, as a source for sinks.
+"""Topics of Kafka, and of brokers with the same protocol, as a source for sinks.
 
-Offsets are committed with the rows, in the lake, and sent to the broker afterwards, for tools that
-watch the lag. So a consumer that restarts continues after the last row in the table, whatever
-offset the broker has.
+Offsets are committed with the rows in the lake, and sent to the broker afterwards, for tools that
+monitor the lag. So a consumer that restarts continues after the last row in the table, regardless
+of the offset that the broker has. Offsets belong to the cluster that gave them, whatever address it
+has: their names are `CLUSTER/TOPIC:PARTITION`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ _KEY: Final = "kafka"
 
 
 class KafkaSource(Source):
-    """Messages of topics, each one JSON object, from all their partitions.
+    """Reads messages from all partitions of topics; each message is one JSON object.
 
     Args:
-        servers: `host:port`, several with commas between.
-        topics: To read.
+        servers: `host:port`, several separated by commas.
+        topics: The topics to read.
         follow: Wait for more at the end of the topics; otherwise end there.
-        settings: More settings, as librdkafka names them.
-        wait_seconds: How long to wait for a message before the loop looks at its clock.
-        timeout_seconds: How long to wait for the broker's answer about its topics.
+        settings: More settings of librdkafka, by name.
+        wait_seconds: How long to wait for a message before an empty portion is yielded.
+        timeout_seconds: How long to wait for the broker's response about its topics.
     """
 
     def __init__(
@@ -59,10 +60,11 @@ class KafkaSource(Source):
         }
         self._consumer: Any = None
         self._offsets: dict[str, int] = {}
+        self._clusters: dict[str, str | None] = {}
         self._unread: set[tuple[str, int]] = set()
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Read every partition from behind the last message that is in the lake.
+        """Connect, and begin every partition after its last message that is in the lake.
 
         Raises:
             StorageError: The broker cannot be reached, or has no such topic.
@@ -76,15 +78,23 @@ class KafkaSource(Source):
         self._consumer.assign(found)
 
     def portions(self) -> Iterator[Portion]:
-        """The messages that have arrived; an empty portion when none came in time."""
+        """Yield messages as they arrive; yield an empty portion if none arrives in time."""
         while self._unread or self._follow:
             yield self._portion(self._consumer.consume(_FETCHED, self._wait))
 
+    def places(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
+        """Return the topics with messages between the positions, as `kafka://SERVERS/TOPIC`."""
+        known, servers = before.get(_KEY) or {}, self._settings["bootstrap.servers"]
+        moved = {topic for (_, topic, _), _ in _parts(dict(after[_KEY].items() - known.items()))}
+        return [f"kafka://{servers}/{topic}" for topic in sorted(moved)]
+
     def committed(self, position: Mapping[str, Any]) -> None:
-        """Send the offsets to the broker, for tools that watch the lag."""
+        """Send the offsets to the broker, for tools that monitor the lag."""
+        own = set(self._clusters.items())
         offsets = [
-            self._library.TopicPartition(*_parted(name), offset)
-            for name, offset in position[_KEY].items()
+            self._library.TopicPartition(topic, number, offset)
+            for (cluster, topic, number), offset in _parts(position[_KEY])
+            if (topic, cluster) in own
         ]
         self._consumer.commit(offsets=offsets, asynchronous=True)
 
@@ -97,20 +107,47 @@ class KafkaSource(Source):
     def _partitions(self, topic: str) -> list[Any]:
         error = self._library.KafkaException
         try:
-            found = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
+            metadata = self._consumer.list_topics(topic, timeout=self._timeout)
         except error as failure:
             what = f"The broker cannot be asked for topic {topic}: {failure.args[0].str()}."
             raise StorageError(what, topic=topic) from failure
+        found = metadata.topics[topic]
         if found.error is not None:
             what = f"Topic {topic} cannot be read: {found.error.str()}."
             raise StorageError(what, topic=topic)
+        self._clusters[topic] = metadata.cluster_id
+        self._adopt(topic)
         beginning = self._library.OFFSET_BEGINNING
         return [
             self._library.TopicPartition(
-                topic, number, self._offsets.get(f"{topic}:{number}", beginning)
+                topic, number, self._offsets.get(self._name(topic, number), beginning)
             )
             for number in sorted(found.partitions)
         ]
+
+    def _adopt(self, topic: str) -> None:
+        """Give the offsets of a topic that were stored without a cluster to the topic's cluster.
+
+        They stay as they are if the topic is known in any cluster.
+
+        Raises:
+            StorageError: The topic is known in a cluster, and the broker has no id of its own.
+        """
+        known = [(parts, at) for parts, at in _parts(self._offsets) if parts[1] == topic]
+        if any(cluster is not None for (cluster, _, _), _ in known):
+            if self._clusters[topic] is None:
+                what = f"The broker of topic {topic} does not tell the id of its cluster."
+                hint = "Messages of the topic were read from a cluster with an id before."
+                raise StorageError(what, hint=hint, topic=topic)
+            return
+        for (_, _, number), at in known:
+            del self._offsets[f"{topic}:{number}"]
+            self._offsets[self._name(topic, number)] = at
+
+    def _name(self, topic: str, number: int) -> str:
+        cluster = self._clusters[topic]
+        # Very old brokers have no id of their cluster.
+        return f"{topic}:{number}" if cluster is None else f"{cluster}/{topic}:{number}"
 
     def _portion(self, messages: Sequence[Any]) -> Portion:
         lines = []
@@ -118,7 +155,7 @@ class KafkaSource(Source):
             place = (message.topic(), message.partition())
             failure = message.error()
             if failure is None:
-                self._offsets[f"{place[0]}:{place[1]}"] = message.offset() + 1
+                self._offsets[self._name(*place)] = message.offset() + 1
                 # A message without a value, as compacted topics have, is no row.
                 lines.append((message.value() or b"").replace(b"\n", b" "))
             elif failure.code() == self._library.KafkaError._PARTITION_EOF:
@@ -139,9 +176,15 @@ class KafkaSource(Source):
             raise InvalidInput(what, hint=error.hint) from error
 
 
-def _parted(name: str) -> tuple[str, int]:
-    topic, _, number = name.rpartition(":")
-    return topic, int(number)
+def _parts(
+    offsets: Mapping[str, int],
+) -> Iterator[tuple[tuple[str | None, str, int], int]]:
+    """Yield the cluster, the topic and the partition of each offset, and the offset."""
+    for name, offset in offsets.items():
+        # Neither a topic nor the number of a partition has a slash.
+        cluster, slash, rest = name.rpartition("/")
+        topic, _, number = rest.rpartition(":")
+        yield (cluster if slash else None, topic, int(number)), offset
 
 
 def _library() -> Any:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lakeward.errors import MissingExtra, NotFound
+from lakeward.errors import MissingExtra, NotFound, VersionNotFound
 from lakeward.model.events import CommitEvent, FailedEvent
 from lakeward.model.lineage.graph import EdgeKind, Lineage, LineageEdge, NodeKind
 from lakeward.model.quality.report import Quality
@@ -31,11 +32,12 @@ _HOW: Final = {
     EdgeKind.VALUE: _DIRECT,
     EdgeKind.CLONE: ("DIRECT", "IDENTITY"),
     EdgeKind.ROWS: ("INDIRECT", "FILTER"),
+    EdgeKind.CONDITION: ("INDIRECT", "CONDITIONAL"),
 }
 
 
 class Client(Protocol):
-    """What sends events: `OpenLineageClient`, or something with the same method."""
+    """A client that sends events: `OpenLineageClient`, or an object with the same method."""
 
     def emit(self, event: Any) -> None:
         """Send an event."""
@@ -48,17 +50,17 @@ def send_commits(
     namespace: str = "lakeward",
     name: str | None = "openlineage",
 ) -> Sender:
-    """Send an event for each transaction that is committed from now on, and for failed ones.
+    """Send an event for each transaction that is committed or fails from now on.
 
-    Sending happens in a thread of its own and never delays a commit.
+    A separate thread sends the events, so that they never delay a commit.
 
     Args:
-        lake: The lake, which stays open.
-        client: What sends them; unless given, an `OpenLineageClient` that is set up by the
-            environment, as openlineage-python documents it.
-        namespace: Of the lake's tables and of jobs.
-        name: The name under which the log keeps how far events were sent, so that none is missed;
-            None to send those of this lake object alone, and to miss what fails.
+        lake: The lake, which must stay open.
+        client: The client that sends the events; unless given, an `OpenLineageClient` that reads
+            its settings from the environment, as openlineage-python documents it.
+        namespace: The namespace of the lake's tables and of jobs in events.
+        name: The name under which the log keeps the position of the last sent commit, so that none
+            is missed. None to send only commits of this lake object, without trying again.
 
     Raises:
         MissingExtra: openlineage-python is not installed.
@@ -81,7 +83,10 @@ class Sender:
         """Send the event of a committed transaction."""
         found = self._lake.lineage(transaction=event.transaction_id)
         outputs = [
-            self._output(table, version, found) for table, version in sorted(event.versions.items())
+            self._output(table, version, found)
+            if self._is_there(table, version, event.transaction_id)
+            else _library().event_v2.OutputDataset(namespace=self._namespace, name=table)
+            for table, version in sorted(event.versions.items())
         ]
         self._send(
             "COMPLETE",
@@ -93,7 +98,7 @@ class Sender:
         )
 
     def failure(self, event: FailedEvent) -> None:
-        """Send the event of a transaction that an error ended; of the error, its kind alone."""
+        """Send the event of a failed transaction, with the error's class and not its message."""
         ol = _library()
         error = ol.facet_v2.error_message_run.ErrorMessageRunFacet(
             message=event.error, programmingLanguage="python", producer=PRODUCER
@@ -107,7 +112,7 @@ class Sender:
         self._send("FAIL", event.transaction_id, job, at, outputs=outputs, facets=facets)
 
     def quality(self, measured: Quality) -> None:
-        """Send what was measured of a table's expectations."""
+        """Send the measured values of a table's expectations."""
         ol = _library()
         assertions = [
             ol.facet_v2.data_quality_assertions_dataset.Assertion(
@@ -183,11 +188,23 @@ class Sender:
                     namespace=_FILES, name=_without_secrets(source.name)
                 )
             elif source.kind is NodeKind.TABLE and source != edge.target:
-                facets = self._dataset(source.name, edge.source_version)
-                made[self._namespace, source.name] = ol.event_v2.InputDataset(
-                    namespace=self._namespace, name=source.name, facets=facets
+                is_there = source.table == source.name
+                facets = self._dataset(source.name, edge.source_version) if is_there else {}
+                made[self._namespace, source.table] = ol.event_v2.InputDataset(
+                    namespace=self._namespace, name=source.table, facets=facets
                 )
         return [made[key] for key in sorted(made)]
+
+    def _is_there(self, table: str, version: int, transaction_id: str) -> bool:
+        """Return whether the table of this name is still the one that the transaction changed.
+
+        It may have been dropped, or renamed, and another one may have its name.
+        """
+        try:
+            found = self._lake.table(table).history(since=version, until=version)
+        except NotFound:
+            return False
+        return [one.transaction_id for one in found] == [transaction_id]
 
     def _output(self, table: str, version: int, found: Lineage) -> Any:
         ol = _library()
@@ -195,16 +212,10 @@ class Sender:
         edges = [e for e in found.columns if e.target.name == table and e.source.column]
         if edges:
             facets["columnLineage"] = self._columns(edges)
-        added = self._lake.table(table).diff(version - 1, version) if version else None
-        counted = (
-            {}
-            if added is None
-            else {
-                "size": sum(f.size for f in added.added_files),
-                "rowCount": sum(f.rows or 0 for f in added.added_files),
-                "fileCount": len(added.added_files),
-            }
-        )
+        counted: dict[str, int] = {}
+        # The files of a vacuumed version are not known.
+        with suppress(VersionNotFound):
+            counted = _counted(self._lake.table(table), version)
         written = ol.facet_v2.output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
             **counted, producer=PRODUCER
         )
@@ -216,10 +227,16 @@ class Sender:
         )
 
     def _dataset(self, table: str, version: int | None) -> dict[str, Any]:
-        """The facets of a version of a table: schema, version, and where its files are."""
+        """Return the facets of a version of a table: schema, version, and location of its files.
+
+        There are none for a table that was dropped, and for a version that was vacuumed.
+        """
         ol = _library()
-        found = self._lake.table(table)
-        schema = found.at(version=version).schema
+        try:
+            found = self._lake.table(table)
+            schema = found.at(version=version).schema
+        except NotFound:
+            return {}
         fields = [
             ol.facet_v2.schema_dataset.SchemaDatasetFacetFields(name=f.name, type=str(f.type))
             for f in schema.fields
@@ -250,10 +267,11 @@ class Sender:
         fields: dict[str, list[Any]] = {}
         for edge in edges:
             kind, subtype = _HOW.get(edge.kind, _DIRECT)
+            is_file = edge.source.kind is NodeKind.FILE
             fields.setdefault(str(edge.target.column), []).append(
                 module.InputField(
-                    namespace=self._namespace,
-                    name=edge.source.name,
+                    namespace=_FILES if is_file else self._namespace,
+                    name=_without_secrets(edge.source.name) if is_file else edge.source.name,
                     field=str(edge.source.column),
                     transformations=[module.Transformation(type=kind, subtype=subtype)],
                 )
@@ -265,7 +283,7 @@ class Sender:
 
 
 def _without_secrets(place: str) -> str:
-    """A location without what may be a credential: user, password, query."""
+    """Return a location without parts that may be credentials: user, password, query."""
     scheme, mark, rest = place.partition("://")
     if not mark:
         return place
@@ -275,10 +293,7 @@ def _without_secrets(place: str) -> str:
 
 
 def _client() -> Client:
-    from openlineage.client import OpenLineageClient
-
-    _library()
-    made: Client = OpenLineageClient()
+    made: Client = _library().OpenLineageClient()
     return made
 
 
@@ -291,3 +306,17 @@ def _library() -> Any:
         what = "Events of OpenLineage need openlineage-python."
         raise MissingExtra(what, hint="Run: pip install 'lakeward[openlineage]'.") from error
     return openlineage.client
+
+
+def _counted(table: Any, version: int) -> dict[str, int]:
+    """Return the size and the number of rows and files that a version added."""
+    if version:
+        added = table.diff(version - 1, version).added_files
+        sizes = [(f.size, f.rows or 0) for f in added]
+    else:
+        sizes = [(f.file.size, f.file.logged_rows) for f in table.at(version=0).files()]
+    return {
+        "size": sum(size for size, _ in sizes),
+        "rowCount": sum(rows for _, rows in sizes),
+        "fileCount": len(sizes),
+    }

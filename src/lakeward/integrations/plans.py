@@ -1,9 +1,9 @@
-"""Plans of DataFusion as bytes, for engines that run parts of a plan in other processes.
+"""Encodes plans of DataFusion as bytes, for engines that run parts of a plan in other processes.
 
-Off unless the flag is given, because bytes of a plan fit one version of DataFusion. A plan names
-the files of the tables that it reads, so it stays at their versions, and can be run on the machine
-and for the lifetime of the context in which they were registered. A table that is read through a
-dataset of this process (see `Registration.way`) cannot be a part of one.
+It is off unless a flag is set, because an encoded plan fits only one version of DataFusion. A plan
+lists the files of the tables that it reads, so their versions are fixed. It can be run on the
+machine, and during the lifetime, of the context in which the tables were registered. A table that
+is read through a dataset of this process (see `Registration.way`) cannot be in an encoded plan.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _SHOWN: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class PlanCodecs:
-    """A context that encodes and decodes plans, and what was installed in it.
+    """A context that encodes and decodes plans, and the codecs that were installed in it.
 
     Attributes:
-        context: The context; take it instead of the one that was given.
-        enabled: Whether the flag is on; nothing is installed or encoded otherwise.
-        reason: Why it is on or off.
+        context: The context; use it instead of the context that was given.
+        enabled: Whether the flag is on; otherwise nothing is installed or encoded.
+        reason: Why the flag is on or off.
         datafusion: The version of DataFusion, which must be the same on both sides.
-        logical: Ids of the codecs of logical plans, beside DataFusion's own.
-        physical: Ids of the codecs of physical plans, beside DataFusion's own.
-        skipped: What was given and has neither, by type.
+        logical: Ids of the installed codecs of logical plans, in addition to DataFusion's.
+        physical: Ids of the installed codecs of physical plans, in addition to DataFusion's.
+        skipped: The types of given objects that have no codec.
     """
 
     context: Any = field(repr=False, compare=False)
@@ -45,15 +45,15 @@ class PlanCodecs:
     skipped: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The record as values of JSON, to be kept as an artefact of a run."""
+        """Return the record as JSON values, for example to keep it as an artefact of a run."""
         names = ("enabled", "reason", "datafusion", "logical", "physical", "skipped")
         return {name: getattr(self, name) for name in names}
 
     def encode(self, frame: Any) -> bytes:
-        """Return the logical plan of a frame of the context as bytes.
+        """Return the logical plan of a DataFrame of the context as bytes.
 
         Raises:
-            UnsupportedFeature: The flag is off, or no codec knows a table of the plan.
+            UnsupportedFeature: The flag is off, or no codec can encode a table of the plan.
         """
         self._check()
         try:
@@ -65,11 +65,11 @@ class PlanCodecs:
         return found
 
     def decode(self, plan: bytes) -> Any:
-        """Return a frame of the context that runs an encoded plan.
+        """Return a DataFrame of the context that runs an encoded plan.
 
         Raises:
             UnsupportedFeature: The flag is off.
-            InvalidInput: The bytes are no plan that the installed codecs know.
+            InvalidInput: The installed codecs cannot decode the bytes.
         """
         from datafusion.plan import LogicalPlan
 
@@ -91,12 +91,12 @@ class PlanCodecs:
 def plan_codecs(
     context: Any = None, codecs: Sequence[Any] = (), *, enabled: bool | None = None
 ) -> PlanCodecs:
-    """Install codecs of plans in a context of DataFusion, if the flag is on.
+    """Install codecs of plans in a DataFusion context, if the flag is on.
 
     Args:
         context: A `datafusion.SessionContext`; a new one unless given.
-        codecs: Objects of other libraries that have codecs for their own tables and nodes.
-        enabled: The flag; what the environment says in `LAKEWARD_PLAN_CODECS` unless given.
+        codecs: Objects of other libraries that have codecs for their tables and nodes.
+        enabled: The flag; the value of `LAKEWARD_PLAN_CODECS` in the environment unless given.
 
     Raises:
         MissingExtra: DataFusion is not installed.

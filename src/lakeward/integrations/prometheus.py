@@ -1,8 +1,8 @@
 """Metrics of a lake for Prometheus.
 
-`LakeCollector` is registered with a registry of `prometheus-client`, and looks at the lake whenever
-the registry is scraped. `exposition` is the same as text, and `write_textfile` writes that text for
-the textfile collector of node_exporter.
+`LakeCollector` is registered with a registry of `prometheus-client`, and reads the lake's metrics
+whenever the registry is scraped. `exposition` returns the metrics as text, and `write_textfile`
+writes that text for the textfile collector of node_exporter.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from lakeward.errors import MissingExtra
 from lakeward.model.metrics import LakeMetrics
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-"""Of what `exposition` returns."""
+"""The content type of the text that `exposition` returns."""
 
 
 class Measured(Protocol):
-    """A lake, as far as its metrics go."""
+    """The type of an object that returns metrics, such as a lake."""
 
     def metrics(self, *, tables: int = 100, health: bool = False) -> LakeMetrics:
-        """The lake's metrics now."""
+        """Return the lake's metrics now."""
 
 
 class LakeCollector:
     """A collector: `prometheus_client.REGISTRY.register(LakeCollector(lake))`.
 
     Args:
-        lake: The lake, which stays open.
-        tables: How many tables have labels of their own.
+        lake: The lake, which must stay open.
+        tables: How many tables get a label each; the others are summed up.
         health: Whether to score the files of these tables with each scrape.
     """
 
@@ -43,16 +43,16 @@ class LakeCollector:
         self._health = health
 
     def describe(self) -> list[Any]:
-        """Nothing, so that registering does not look at the lake."""
+        """Return an empty list, so that registering does not read the lake's metrics."""
         return []
 
     def collect(self) -> Iterator[Any]:
-        """The families of metrics now."""
+        """Yield the families of the lake's metrics now."""
         yield from families(self._lake.metrics(tables=self._tables, health=self._health))
 
 
 def families(found: LakeMetrics) -> Iterator[Any]:
-    """Metrics as families of `prometheus-client`."""
+    """Yield metrics as metric families of `prometheus-client`."""
     kind = _library().metrics_core.Metric
     for metric in found.metrics:
         family = kind(metric.name, metric.help, metric.kind)
@@ -63,7 +63,7 @@ def families(found: LakeMetrics) -> Iterator[Any]:
 
 
 def exposition(found: LakeMetrics) -> str:
-    """Metrics in the text format of Prometheus."""
+    """Return metrics in the text format of Prometheus."""
     library = _library()
     registry = library.CollectorRegistry(auto_describe=False)
     registry.register(_Once(found))
@@ -72,7 +72,7 @@ def exposition(found: LakeMetrics) -> str:
 
 
 def write_textfile(found: LakeMetrics, path: str | Path) -> None:
-    """Write the text to a file, whole or not at all: a reader sees the old file or the new one."""
+    """Write metrics as text to a file, atomically: a reader sees the old file or the new one."""
     target = Path(path)
     number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
@@ -86,7 +86,7 @@ def write_textfile(found: LakeMetrics, path: str | Path) -> None:
 
 
 class _Once:
-    """A collector of metrics that are known already."""
+    """A collector that returns given metrics."""
 
     def __init__(self, found: LakeMetrics) -> None:
         self._found = found

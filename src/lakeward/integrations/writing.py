@@ -1,4 +1,4 @@
-"""Write modes: what becomes of a table that rows are written to, and of one that is not there."""
+"""Write modes: how rows are written to a table that exists, or that is created by the write."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lakeward.errors import AlreadyExists, InvalidInput
 from lakeward.model import arguments
+from lakeward.model.constraints import Constraint
 from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.transaction import Transaction
 
@@ -24,9 +25,9 @@ class WriteOptions:
         key: The columns that make the key, for `upsert`.
         where: Which rows are replaced, for `overwrite`.
         schema_mode: As in `Transaction.append` and `Transaction.overwrite`.
-        format: `delta` or `iceberg`, if the table is made.
-        partition_by: If the table is made.
-        properties: Properties of the table, if it is made.
+        format: `delta` or `iceberg`, if the table is created.
+        partition_by: The partitioning of the table, if it is created; see `Lake.create`.
+        properties: Properties of the table, if it is created.
     """
 
     mode: str = "append"
@@ -51,9 +52,17 @@ class WriteOptions:
 
 
 def write_rows(
-    tx: Transaction, name: str, data: Any, options: WriteOptions, *, exists: bool
+    tx: Transaction,
+    name: str,
+    data: Any,
+    options: WriteOptions,
+    *,
+    exists: bool,
+    constraints: Mapping[str, str | Constraint] | None = None,
 ) -> RowChanges:
-    """Write rows in a transaction; a table that is not there is made with the columns of the rows.
+    """Write rows in a transaction; create the table with their columns unless it `exists`.
+
+    A table that is created gets the `constraints`.
 
     Raises:
         AlreadyExists: The mode is `error`, and the table exists.
@@ -66,6 +75,8 @@ def write_rows(
             partition_by=options.partition_by,
             properties=options.properties,
         )
+        for label, constraint in (constraints or {}).items():
+            tx.alter(name).add_constraint(label, constraint)
         return tx.append(name, data)
     match options.mode:
         case "ignore":

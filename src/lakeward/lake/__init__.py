@@ -1,1 +1,1 @@
-"""The facade: opens a lake, wires the parts, returns nouns."""
+"""The public interface: opens a lake, and returns its tables, branches and snapshots."""

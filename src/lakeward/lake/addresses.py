@@ -1,4 +1,4 @@
-"""Where a lake is, in a form that other processes can open it by."""
+"""The address of a lake: store, warehouse and options, with which other processes open it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from lakeward.lake.opening import opened
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A store, a warehouse and the options to reach it; can be pickled, and holds credentials.
+    """A store, a warehouse and the options to access the warehouse; it can be pickled.
+
+    It contains credentials: keep the pickle secret.
 
     Attributes:
         target: The store: a directory, or the URL of a database.
@@ -39,7 +41,7 @@ def address_of(
 
 @contextmanager
 def opened_at(address: Address) -> Iterator[LakeContext]:
-    """Open a lake to read it."""
+    """Open a lake read-only; yield its context, and close its store at the end."""
     context = _opened(address, read_only=True)
     with closing(context.database):
         yield context
@@ -52,7 +54,7 @@ def kept_open(address: Address) -> LakeContext:
 
 
 def _opened(address: Address, *, read_only: bool | None) -> LakeContext:
-    """Open a lake; nothing is created or repaired."""
+    """Open a lake without creating or repairing anything; return its context."""
     return opened(
         address.target,
         address.warehouse,

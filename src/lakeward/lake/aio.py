@@ -1,4 +1,4 @@
-"""A lake in an event loop: functions that are run in transactions until they commit."""
+"""Runs asynchronous functions in transactions of a lake, and again after a conflict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.write.transaction.transaction import Transaction
 
 
 class AsyncLake(Shown):
-    """What a lake does for an event loop beside `async with lake.transaction()`."""
+    """The asynchronous methods of a lake, in addition to `async with lake.transaction()`."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -29,12 +29,12 @@ class AsyncLake(Shown):
     ) -> CommitResult:
         """Run `await fn(transaction)` and commit; on a conflict, run it again.
 
-        A task that is cancelled cancels `fn`, and waits until its transaction is rolled back; a
-        commit that has begun is waited for.
+        If the task is cancelled, `fn` is cancelled too, and the task ends when its transaction is
+        rolled back, or when a commit that has begun is done.
 
         Args:
             fn: An asynchronous function, called with a fresh transaction each time; it should have
-                no other effects. What it returned is the result's `value`.
+                no other effects. The result's `value` is what it returned.
             **options: As in `Lake.run`.
 
         Raises:
@@ -47,9 +47,9 @@ class AsyncLake(Shown):
 
 
 class _Attempts:
-    """Runs an asynchronous function in the loop for a thread, which waits for its end.
+    """Runs an asynchronous function in the event loop, on behalf of a thread that waits for it.
 
-    All but `run` is called in the loop's own thread.
+    The thread calls `run`; the other methods are called in the thread of the event loop.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class _Attempts:
         self._cancelled = False
 
     def run(self, tx: Transaction) -> Any:
-        """Run the function once; its answer, when it has ended."""
+        """Run the function once in the event loop; wait until it ends, and return its result."""
         done: Future[Any] = Future()
         self._loop.call_soon_threadsafe(self._start, tx, done)
         return done.result()
 
     def cancel(self) -> None:
-        """Cancel the function that runs, and run it no more."""
+        """Cancel the function if it is running, and let later calls of `run` raise."""
         self._cancelled = True
         if self._task is not None:
             self._task.cancel()
@@ -92,7 +92,7 @@ class _Attempts:
 
 
 def _pass_on(done: Future[Any], task: asyncio.Task[Any]) -> None:
-    """Give the end of a task to the thread that waits for it."""
+    """Pass the result or the error of a task to the thread that waits for it."""
     error = asyncio.CancelledError() if task.cancelled() else task.exception()
     if error is not None:
         done.set_exception(error)

@@ -1,4 +1,4 @@
-"""Changes of one table's definition, committed in a transaction of their own."""
+"""Changes of one table's definition, committed in one transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TableAlter(Alter):
-    """Changes of one table's definition, made by `commit` in a transaction of their own."""
+    """Collects changes of one table's definition, which `commit` makes in one transaction."""
 
     def __init__(self, transactions: Transactions, name: TableName, message: str | None) -> None:
         self._changes: list[Alteration] = []
@@ -35,11 +35,11 @@ class TableAlter(Alter):
         return [rule.references for rule in rules if isinstance(rule, ForeignKey)]
 
     def commit(self) -> CommitResult:
-        """Make all changes at once; run them again if another commit was in the way.
+        """Commit all changes in one transaction; on a conflict, try again.
 
         Raises:
-            InvalidInput: One of them cannot be made; then none is.
-            Conflict: Others changed the table at each try.
+            InvalidInput: A change cannot be made; nothing was committed.
+            Conflict: Every attempt conflicted with another commit to the table.
         """
         if not self._changes:
             what = "Nothing was asked for."

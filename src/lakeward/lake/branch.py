@@ -1,23 +1,26 @@
-"""A named branch, as a user holds it."""
+"""Named branches and their tables: the objects that `lake.branch` returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import TableNotFound
-from lakeward.log import branches
+from lakeward.log import branches, heads
+from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params, where_text
 from lakeward.model.schema import Schema
 from lakeward.model.shown import Shown
+from lakeward.read.auditing import audit_read
 from lakeward.read.readable import Readable
 from lakeward.read.scan import check_columns
 from lakeward.write.branch import base
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class BranchTableInfo(NamedTuple):
-    """A table of a branch: the version that it was made from, and where engines find it."""
+    """A table of a branch: the version that it was made from, and its directory on the branch."""
 
     table: str
     base_version: int
@@ -40,7 +43,7 @@ class BranchTableInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BranchInfo:
-    """A branch with its tables."""
+    """A branch with its tables, who made it and when."""
 
     branch: str
     actor: str
@@ -49,10 +52,10 @@ class BranchInfo:
 
 
 class BranchTable(Readable):
-    """A table on a branch, for every engine.
+    """A table on a branch, which any engine can read and write.
 
-    A Delta table is an ordinary one at its location. An Iceberg table is found in the catalog that
-    `catalog` names, in the same store as the lake's own.
+    Engines open a Delta table at its `location`. They open an Iceberg table in the catalog
+    `catalog`, which is in the same store as the lake's catalog.
     """
 
     def __init__(self, context: LakeContext, branch: base.Branch) -> None:
@@ -99,7 +102,7 @@ class BranchTable(Readable):
 
     @property
     def version(self) -> int:
-        """The newest version on the branch, by its own count."""
+        """The newest version on the branch, in the numbering of the branch."""
         return self._branch.version
 
     @property
@@ -114,7 +117,7 @@ class BranchTable(Readable):
         where: str | None = None,
         params: Params | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows as they are on the branch now, as record batches.
+        """Return the rows as they are on the branch now, as a stream of record batches.
 
         Args:
             columns: Names, in the order wanted; all when None.
@@ -125,14 +128,17 @@ class BranchTable(Readable):
         check_columns(columns, definition, self.name)
         text = where_text(where, params)
         condition = None if text is None else parse(text, definition.schema)
+        with self._context.database.read() as session:
+            head = heads.ever_by_id(session, self.table_id)
+        audit_read(self._context, head, self.base_version, "branch", columns=columns)
         return self._branch.read(columns, condition).to_reader()
 
 
 class Branch(Shown):
     """Working copies of tables under one name, until they are published or dropped.
 
-    Nothing that is done on a branch is seen in the lake before it is published, and then all of it
-    is at once. Files that a branch uses or wrote are safe from any cleaning meanwhile.
+    Changes on a branch are not visible in the lake until it is published, and then all of them are
+    at once. Until then maintenance keeps all files that the branch uses or wrote.
     """
 
     def __init__(
@@ -147,21 +153,21 @@ class Branch(Shown):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the branch."""
         return self._found.name
 
     @property
     def actor(self) -> str:
-        """Who made it."""
+        """Who made the branch."""
         return self._found.actor
 
     @property
     def created(self) -> datetime:
-        """When it was made."""
+        """When the branch was made."""
         return to_datetime(self._found.created_ms)
 
     def table(self, name: str) -> BranchTable:
-        """One of its tables.
+        """Return a table of the branch.
 
         Raises:
             TableNotFound: The branch has no such table.
@@ -174,47 +180,75 @@ class Branch(Shown):
         return BranchTable(self._context, found)
 
     def tables(self) -> list[BranchTable]:
-        """Its tables, by name."""
+        """Return the tables of the branch, by name."""
         return [
             BranchTable(self._context, self._found.tables[n]) for n in sorted(self._found.tables)
         ]
 
     def info(self) -> BranchInfo:
-        """The branch as a record."""
+        """Return the branch as a record."""
         tables = (BranchTableInfo(t.name, t.base_version, t.location) for t in self.tables())
         return BranchInfo(self.name, self.actor, self.created, tuple(tables))
 
     def diff(self) -> list[BranchDiff]:
-        """What publishing would do to each table, and with which commits it would conflict."""
+        """Return what publishing would change in each table, and the commits it conflicts with.
+
+        Raises:
+            PolicyViolation: A policy does not allow the changed columns or properties.
+            UnsupportedFeature: Rows of an append-only table were deleted.
+        """
         return named_branch.diff(self._context, self._found)
 
-    def publish(self, *, message: str | None = None, differ: Differ | None = None) -> CommitResult:
-        """Commit all that was done on the branch, as one transaction; then the branch is over.
+    def publish(
+        self,
+        *,
+        message: str | None = None,
+        differ: Differ | None = None,
+        sources: Mapping[str, Sequence[str]] | None = None,
+    ) -> CommitResult:
+        """Commit all changes on the branch in one transaction, and delete the branch.
 
-        Rows are checked like appended ones are. When it fails the branch stays as it is, and may be
-        published again; published twice it is committed once.
+        Rows are checked as appended rows are. If publishing fails, the branch stays as it is and
+        can be published again; a branch is committed only once.
 
         Args:
             message: Why; kept with the commit.
             differ: The engine that computes the change feed of a table that several statements
                 changed; delta-rs unless given.
+            sources: For tables of the branch, the tables, files or other addresses that their new
+                rows come from, for lineage, because other engines wrote them.
 
         Raises:
+            InvalidInput: Sources are given for a table that the branch does not have.
             Conflict: Others changed what was changed on the branch. Nothing was committed.
-            ConstraintViolation: Rows that a check of their table refuses.
+            ConstraintViolation: Rows violate a constraint of their table. Nothing was committed.
+            UnsupportedFeature: Rows of an append-only table were deleted. Nothing was committed.
+            NotFound: The branch was dropped.
         """
-        tx = self._begin(isolation="snapshot", message=message, transaction_id=self._found.owner)
-        return named_branch.publish(self._context, tx, self._found, differ)
+        begin = partial(
+            self._begin,
+            isolation="snapshot",
+            message=message,
+            transaction_id=self._found.owner,
+        )
+        known = arguments.mapping(sources, "sources")
+        given = {name: arguments.texts(own, f"sources.{name}") for name, own in known.items()}
+        return named_branch.publish(self._context, begin, self._found, differ, given)
 
     def drop(self) -> None:
-        """Delete the branch with all that was written on it."""
+        """Delete the branch and the files that were written on it.
+
+        Raises:
+            NotFound: The branch was published or dropped before. Nothing was deleted.
+            Conflict: Another process publishes the branch now. Nothing was deleted.
+        """
         named_branch.drop(self._context, self._found)
 
 
 def branch_of(
     context: LakeContext, begin: Callable[..., Any], name: str, tables: Sequence[str] | None
 ) -> Branch:
-    """The branch of this name, made first where its tables are given."""
+    """Return the branch of this name; make it first if `tables` is given."""
     if tables is None:
         return Branch(context, begin, named_branch.get(context, name))
     wanted = [TableName.parse(t) for t in ([tables] if isinstance(tables, str) else tables)]
@@ -222,7 +256,7 @@ def branch_of(
 
 
 def branches_of(context: LakeContext, begin: Callable[..., Any]) -> list[Branch]:
-    """The named branches, by name."""
+    """Return the named branches, by name."""
     with context.database.read() as session:
         names = dict.fromkeys(b.name for b in branches.named(session) if b.name is not None)
     return [Branch(context, begin, named_branch.get(context, name)) for name in names]

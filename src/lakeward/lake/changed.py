@@ -1,4 +1,4 @@
-"""Changed rows of a table, for users."""
+"""The methods of a table that compare versions, and return changed rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Changed:
-    """The part of a table's interface that shows what changed in it."""
+    """The part of a table's interface that compares versions and returns changed rows."""
 
     _context: LakeContext
     _name: TableName
@@ -42,7 +42,7 @@ class Changed:
 
         Args:
             a: A version.
-            b: Another one, older or newer.
+            b: Another version, older or newer.
             rows: Compare rows too.
             key: With `rows`, columns that identify a row: rows with other values under the same key
                 are changed, and the changed values are counted by column.
@@ -80,7 +80,8 @@ class Changed:
 
         Both ends are in the range: `since=4, until=6` has the changes of versions 4, 5 and 6;
         applied to the rows of version 3 they give the rows of version 6. Rows have the columns of
-        the last version, are ordered by version, and have four more columns: `_change_type`
+        the last version, each in the widest type that it had in the range and right before it, are
+        ordered by version, and have four more columns: `_change_type`
         (`insert`, `update_preimage`, `update_postimage`, `delete`), `_commit_version`,
         `_commit_timestamp` and `_transaction_id`.
 
@@ -91,7 +92,7 @@ class Changed:
         Args:
             since: The first version. Or a time (a datetime, or ISO 8601 text): the first version
                 that is not older. Or a transaction's id: the version that it made. Or a tag: the
-                version after the tag's, because a tag names a state.
+                version after the tag's, because a tag refers to a state, not to a change.
             until: The last version, given in the same ways: for a time, the newest version that is
                 not newer; for a tag, the tag's version. None for the newest version.
             columns: Names, in the order wanted; all when None.

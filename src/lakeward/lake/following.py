@@ -34,8 +34,9 @@ class Following:
     ) -> Iterator[LakeChange]:
         """Yield the committed transactions of all tables, of both formats, in commit order.
 
-        Each transaction comes once and complete, with its id, actor, time and message, and for each
-        table a reader of the changed rows: `change.tables["sales.orders"].to_arrow()`. The iterator
+        Each transaction is yielded once, with its id, actor, time and message, and for each changed
+        table a reader of the changed rows: `change.tables["sales.orders"].to_arrow()`. Tables are
+        named as they were at the commit, also if they were renamed or dropped later. The iterator
         ends with the newest transaction; `consumer` waits for more.
 
         Args:
@@ -43,10 +44,11 @@ class Following:
                 text) for the first transaction that is not older, or a tag for the first one after
                 it. The first of the log when None.
             after: Instead of `since`: the position of the last transaction that you have processed.
-            tables: Only changes of these tables, and only transactions that changed one of them.
+            tables: Only changes of tables that have one of these names or had it at the commit, and
+                only transactions that changed one of them.
 
         Raises:
-            TransactionNotFound: `since` is no moment, no tag and no committed transaction.
+            TransactionNotFound: `since` is no time, no tag and no committed transaction.
             TableNotFound: The lake has no such table.
         """
         from lakeward.read.lake_changes import checked_tables, lake_changes, position_before
@@ -61,6 +63,17 @@ class Following:
         if after is not None:
             start = arguments.whole(after, "after")
         return lake_changes(self._context, start, names)
+
+    def last_position(self) -> int:
+        """Return the position of the newest commit or drop of a table; 0 if there is none.
+
+        `lake.changes(after=lake.last_position())` has only what is committed from now on.
+        """
+        from lakeward.log import positions
+
+        with self._context.database.read() as session:
+            found = positions.newest(session)
+        return positions.NOWHERE if found is None else found.position
 
     def consumer(
         self,
@@ -77,8 +90,8 @@ class Following:
         Args:
             name: The consumer's name, the same in each run.
             tables: Only changes of these tables.
-            since: Where the first run begins, as in `changes`; later runs continue where it
-                stopped.
+            since: Where the first run begins, as in `changes`; a later run continues where the
+                previous run stopped.
 
         Raises:
             TableNotFound: The lake has no such table.
@@ -139,13 +152,15 @@ class Following:
 
         Args:
             a: A table or a branch.
-            b: The other one; None to compare a branch with the versions it was made from.
+            b: The other table or branch; None to compare a branch with the versions that it was
+                made from.
             key: Columns that identify a row.
             sample: How many inserted, deleted and changed rows to show at most.
 
         Raises:
             SchemaMismatch: The types of a column in the two tables cannot be compared.
-            InvalidInput: A column of the key is not in both, or a table is compared with a branch.
+            InvalidInput: One of the tables lacks a column of the key, or a table is compared with a
+                branch.
         """
         from lakeward.lake.comparing import compared
 

@@ -1,4 +1,4 @@
-"""What a lake answers about itself, as records."""
+"""The methods of a lake that read its log: transactions, locks, runs, violations, counters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.model import arguments
 from lakeward.model.commit import TransactionState
 from lakeward.model.names import TableName
-from lakeward.read.history import record, records, stats
 
 if TYPE_CHECKING:
     from lakeward.context import LakeContext
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Inquiries:
-    """The part of a lake that answers questions."""
+    """The part of a lake's interface that opens snapshots and returns records of the log."""
 
     _context: LakeContext
     _keeper: LeaseKeeper
@@ -33,8 +32,9 @@ class Inquiries:
         Args:
             at: None for now. A tag's name: the tagged versions. A datetime, ISO 8601 text or
                 milliseconds: every table at its newest version that is not newer. A transaction's
-                id: the same, at the time of that transaction, which is included. Tables that were
-                dropped since are included too.
+                id: every table right after that transaction, without transactions that were
+                committed later, even in the same millisecond. Tables that were dropped since are
+                included too.
 
         Raises:
             TransactionNotFound: `at` is no tag, no time and no committed transaction of this lake.
@@ -42,7 +42,11 @@ class Inquiries:
         return LakeSnapshot(self._context, self._keeper, at)
 
     def outcome(self, transaction_id: str) -> Outcome:
-        """What became of a transaction, by its id."""
+        """Return the state of a transaction, and the versions that it made.
+
+        Raises:
+            TransactionNotFound: No transaction of that id was ever registered.
+        """
         from lakeward.write.commit.outcome import outcome
 
         return outcome(self._context, arguments.text(transaction_id, "transaction_id"))
@@ -50,29 +54,33 @@ class Inquiries:
     def transactions(
         self, *, state: str | None = None, limit: int = 100
     ) -> list[TransactionRecord]:
-        """The newest transactions, open ones too, newest first.
+        """Return the newest transactions, including open ones, newest first.
 
         Args:
-            state: Only those that are `open`, `ratified`, `rolled_back` or `expired`.
-            limit: At most so many.
+            state: Only transactions in this state: `open`, `ratified`, `rolled_back` or `expired`.
+            limit: How many to return at most.
         """
+        from lakeward.read.history import records
+
         limit = arguments.whole(limit, "limit")
         wanted = None if state is None else arguments.choice(state, TransactionState, "state")
         with self._context.database.read() as session:
             return records(session, limit, wanted)
 
     def transaction_record(self, transaction_id: str) -> TransactionRecord:
-        """What the log knows of a transaction, by its id.
+        """Return the log's record of a transaction.
 
         Raises:
             TransactionNotFound: No transaction of that id was ever registered.
         """
+        from lakeward.read.history import record
+
         arguments.text(transaction_id, "transaction_id")
         with self._context.database.read() as session:
             return record(session, transaction_id)
 
     def locks(self) -> list[TableLock]:
-        """Which tables are locked, by whom, and who waits for them; by name."""
+        """Return the locked tables, by name, each with who holds and who waits for its locks."""
         from lakeward.log import locks
         from lakeward.model.locks import table_locks
 
@@ -81,7 +89,9 @@ class Inquiries:
             return table_locks(locks.claims(session), now)
 
     def stats(self) -> Stats:
-        """How much the log holds."""
+        """Return how many tables, versions and entries the log has."""
+        from lakeward.read.history import stats
+
         with self._context.database.read() as session:
             return stats(session)
 
@@ -101,11 +111,11 @@ class Inquiries:
         return self._context.counters.read()
 
     def runs(self, *, pipeline: str | None = None, limit: int = 20) -> list[RunRecord]:
-        """The newest runs of pipelines, failed ones too, newest first.
+        """Return the newest runs of pipelines, including failed ones, newest first.
 
         Args:
             pipeline: Only runs of this pipeline.
-            limit: At most so many.
+            limit: How many to return at most.
         """
         from lakeward.read import runs
 
@@ -114,7 +124,7 @@ class Inquiries:
             return runs.newest(session, arguments.optional_text(pipeline, "pipeline"), limit)
 
     def run_record(self, run_id: str) -> RunRecord:
-        """A run of a pipeline, by its id.
+        """Return the record of a run of a pipeline.
 
         Raises:
             NotFound: The log has no such run.
@@ -126,11 +136,11 @@ class Inquiries:
             return runs.one(session, run_id)
 
     def violations(self, *, table: str | None = None, limit: int = 100) -> list[ViolationRecord]:
-        """The newest violations of constraints, of transactions that failed too, newest first.
+        """Return the newest violations of constraints, also of failed transactions, newest first.
 
         Args:
-            table: Only those of this table's constraints.
-            limit: At most so many.
+            table: Only violations of this table's constraints.
+            limit: How many to return at most.
         """
         from lakeward.read import violations
 

@@ -1,4 +1,4 @@
-"""The lake: where a user begins."""
+"""The class `Lake`, from which a user reaches all tables and operations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from lakeward.lake import opening
 from lakeward.lake.addresses import address_of
 from lakeward.lake.following import Following
 from lakeward.lake.inquiries import Inquiries
+from lakeward.lake.keyed import KeyedAppends
 from lakeward.lake.listening import Listening
 from lakeward.lake.maintaining import Maintaining
 from lakeward.lake.maintenance import LakeMaintenance
 from lakeward.lake.measuring import Measuring
+from lakeward.lake.members import Members
 from lakeward.lake.migrating import Migrating
+from lakeward.lake.pending import PendingTransactions
 from lakeward.lake.policies import Policies
 from lakeward.lake.querying import Querying
 from lakeward.lake.revising import Revising
@@ -65,16 +68,19 @@ class Lake(
     Tagging,
     Revising,
     Tokens,
+    Members,
+    PendingTransactions,
+    KeyedAppends,
     Closing,
     Shown,
 ):
     """A log store plus a warehouse location. Use `lakeward.open` to get one.
 
-    With `repair=False` it publishes nothing and rolls nothing back when it is opened or closed, so
+    With `repair=False`, opening and closing publish no commits and roll back no transactions, so
     that the lake can be examined as it is.
 
     Attributes:
-        hooks: Functions that see every commit of this object before it is ratified.
+        hooks: Functions that are called with every commit of this object before it is ratified.
     """
 
     def __init__(
@@ -133,24 +139,24 @@ class Lake(
 
     @property
     def label(self) -> str:
-        """The lake's store, as people know it: a path, or an address without its password."""
+        """The address of the lake's store for display: a path, or a URL without its password."""
         return self._context.database.label
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be changed through this object; every write raises `ReadOnlyLake`."""
+        """Whether every write through this object raises `ReadOnlyLake`."""
         return self._context.database.read_only is not None
 
     @property
     def warehouse(self) -> str:
-        """Where the tables' files are."""
+        """The address of the directory below which the tables' files are."""
         return self._context.storage.root
 
     def storage_options(self, engine: str) -> dict[str, str]:
-        """How another engine reaches the lake's files, in that engine's own words.
+        """Return the options with which another engine can access the lake's files.
 
-        What is returned may hold credentials: hand it to the engine and keep it nowhere else. On a
-        warehouse in a directory it is empty.
+        They may contain credentials: pass them to the engine and store them nowhere else. They are
+        empty for a warehouse in a local directory.
 
         Args:
             engine: `delta` for delta-rs, and for Polars and others that build on it; `iceberg` for
@@ -174,23 +180,25 @@ class Lake(
 
         Args:
             isolation: `read_committed`, `snapshot` or `serializable`.
-            spark: A session of Spark to read and write with; then it has SQL, and its frames are
-                Spark's: see `Transaction.sql`.
+            spark: A session of Spark to read and write with; then the transaction runs Spark's SQL
+                and its frames are Spark's: see `Transaction.sql`.
             message: Why; kept with the commit.
-            transaction_id: An id of your own choice, by which a replay is known.
+            transaction_id: An id of your choice; a second commit with the same id is recognized as
+                a replay.
             on_conflict: What to do when another commit conflicts: `fail`; a `LastWriterWins`; a
                 function of a `Collision` that returns `fail`, `retry`, `theirs`, `ours` or a
                 `Replace`; or a mapping of table names to these, with `fail` for the other tables.
                 With `spark` only `fail`: Spark's statements are not replayed on a newer version.
-            locks: Tables to hold from the start, each for `read` or `write`: see
-                `Transaction.lock`. They are taken by the order of their names.
-            lock_timeout: How many seconds to wait for each of them, and at the commit for tables
-                that others hold.
-            properties: Properties of your own, kept with each commit: `Transaction.set_properties`.
+            locks: Tables to lock from the start, each for `read` or `write`: see
+                `Transaction.lock`. They are locked in the order of their names.
+            lock_timeout: How many seconds to wait for each lock, and at the commit for tables that
+                others have locked.
+            properties: Your own properties, recorded with each commit: see
+                `Transaction.set_properties`.
 
         Raises:
-            UnsupportedFeature: `spark` with a level or a strategy that Spark cannot keep.
-            Locked: Another transaction held one of the tables until the timeout.
+            UnsupportedFeature: Spark does not support the isolation level or `on_conflict`.
+            Locked: Another transaction had one of the tables locked until the timeout.
         """
         return self._transactions.begin(
             isolation=isolation,
@@ -219,24 +227,26 @@ class Lake(
     ) -> CommitResult:
         """Run `fn(transaction)` and commit; on a conflict, run it again in a new transaction.
 
-        What `fn` returned in the run that was committed is the result's `value`.
+        The `value` of the result is what `fn` returned in the run that was committed.
 
         Args:
-            fn: Called with a fresh transaction each time; it should have no other effects.
-            retry: How often and how patiently; as the table's policy says unless given.
+            fn: Called with a new transaction each time; it should have no other effects.
+            retry: How often to run `fn` again, and the pauses between; the table's policy decides
+                unless given.
             on_conflict: `retry` unless given; else as in `transaction`. With `spark` only `retry`
                 and `fail`.
             isolation: As in `transaction`.
             spark: As in `transaction`.
             message: Why; kept with the commit.
-            transaction_id: An id of your own choice: however often this is run, it commits once.
+            transaction_id: An id of your choice: however often `run` is called with it, it commits
+                once.
             locks: As in `transaction`.
             lock_timeout: As in `transaction`.
             properties: As in `transaction`.
 
         Raises:
-            Conflict: Every attempt conflicted, or `on_conflict` forbids to run it again.
-            Locked: Another transaction held a table until the timeout.
+            Conflict: Every attempt conflicted, or `on_conflict` does not allow another.
+            Locked: Another transaction had a table locked until the timeout.
         """
         return self._transactions.run(
             fn,
@@ -252,9 +262,9 @@ class Lake(
         )
 
     def aio(self) -> AsyncLake:
-        """The lake for an event loop: `await lake.aio().run(fn)` with an asynchronous function.
+        """Return the lake for an event loop: `await lake.aio().run(fn)` with an async function.
 
-        `async with lake.transaction()` and `table.aio()` need it not.
+        For `async with lake.transaction()` and `table.aio()` it is not needed.
         """
         from lakeward.lake.aio import AsyncLake
 
@@ -289,25 +299,25 @@ class Lake(
 
         Args:
             name: The table.
-            writer_id: Names the producer, the same in each run. Epochs are counted per writer.
+            writer_id: Identifies the producer, the same in each run. Epochs are counted per writer.
             mode: `append` adds rows; `overwrite` replaces the partitions that an epoch has rows in;
                 `upsert` merges changes by key.
             key: The columns that identify a row, for `upsert`.
-            schema: Used to make the table if it does not exist, as in `create`. An existing table
-                must have these columns.
-            format: `delta` or `iceberg`, when the table is made; `delta` unless given.
-            partition_by: When the table is made.
-            properties: When the table is made.
-            policy: When the table is made.
-            constraints: When the table is made.
+            schema: As in `create`, to make the table if it does not exist. An existing table must
+                have these columns.
+            format: `delta` or `iceberg`, if the table is made; `delta` unless given.
+            partition_by: As in `create`, if the table is made.
+            properties: As in `create`, if the table is made.
+            policy: As in `create`, if the table is made.
+            constraints: As in `create`, if the table is made.
             schema_mode: `merge` adds columns that rows have and the table lacks, and widens types,
                 in a separate commit before the epoch's. The table's policy decides unless given.
-            gaps: Allow epochs to be skipped; otherwise each must follow the last one.
+            gaps: Allow numbers of epochs to be skipped; otherwise each is one more than the last.
             message: Why; kept with each commit.
-            flush_rows: Write rows as a file when there are so many.
-            flush_bytes: Or when they have this size in memory.
-            flush_seconds: Or when the first row has waited for so long.
-            max_bytes: Block `write` while this many bytes wait to be written.
+            flush_rows: Write the buffered rows as a file when there are this many.
+            flush_bytes: Write them also when they have this size in memory.
+            flush_seconds: Write them also when the first of them is this old.
+            max_bytes: Block `write` while this many bytes are buffered.
             threads: How many threads write files.
 
         Raises:
@@ -344,22 +354,23 @@ class Lake(
         )
 
     def sinks(self, sinks: Sequence[Sink]) -> SinkGroup:
-        """Commit epochs of several sinks together, as one transaction over all their tables.
+        """Group sinks, so that an epoch of all is committed in one transaction over their tables.
 
         Args:
-            sinks: As `sink` opened them, not written to yet. Tables of both formats may be mixed.
+            sinks: Sinks of `sink` without any rows yet. Tables of both formats may be mixed.
         """
         from lakeward.stream.sink import SinkGroup
 
         return SinkGroup(list(sinks))
 
     def close(self) -> None:
-        """Publish what is not yet published, and close connections.
+        """Publish ratified commits that are not published yet, and close connections.
 
-        Listeners get a short time for the events that wait; of the lake itself nothing is lost
-        without it.
+        Waits a short time for listeners to handle queued events. A lake that is not closed loses no
+        commits: the next process publishes them.
         """
         self._end_listening()
+        self._context.end()
         self._background.wait()
         if self._repair:
             with suppress(LakewardError):

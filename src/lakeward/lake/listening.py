@@ -10,7 +10,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.delivery import check_event, check_listener
-from lakeward.model.events import COMMIT
+from lakeward.model.event_names import COMMIT
 
 if TYPE_CHECKING:
     from lakeward.stream.listener import NamedListener
@@ -32,9 +32,9 @@ class Listening:
     def on(self, event: str, fn: Any = None, *, name: str | None = None) -> Any:
         """Call a function after each event of this lake object.
 
-        Without `fn` it is a decorator: `@lake.on("commit")`. Each function is called in a thread of
-        its own, one event after the other, so it never delays a commit. What it raises is logged as
-        a warning and changes nothing. Up to 10,000 events wait for a slow function; more are
+        Without `fn` it is a decorator: `@lake.on("commit")`. Each function is called in a separate
+        thread, one event after the other, so it never delays a commit. Its exceptions are logged as
+        warnings and have no other effect. Up to 10,000 events wait for a slow function; more are
         dropped and counted in `lake.counters()`. A function may begin transactions.
 
         With `name` the function gets every commit of the lake from the log, of any process, at
@@ -51,7 +51,8 @@ class Listening:
                 `maintenance`: a run of maintenance ended (`JobRecord`);
                 `pipeline`: a run of a pipeline ended (`PipelineEvent`);
                 `quality`: an expectation was measured and is not met (`QualityEvent`);
-                `service_level`: one was looked at and is not kept (`ServiceLevelEvent`).
+                `service_level`: a service level was computed and is not kept (`ServiceLevelEvent`);
+                `read`: the last row of a query or a table was read (`ReadEvent`).
             fn: Called with the event; what it returns is ignored.
             name: For `commit` only: the name under which the log keeps the position. A new name
                 begins after the newest commit.
@@ -79,9 +80,9 @@ class Listening:
         return fn
 
     def off(self, event: str, fn: Callable[[Any], object]) -> None:
-        """Stop calling a function that `on` registered; one that was not is ignored.
+        """Stop calling a function that `on` registered; do nothing if it is not registered.
 
-        The log keeps the position of a function with a name, which goes on from there with `on`.
+        The log keeps the position of a named function: `on` with the same name continues there.
         """
         self._context.events.remove(event, fn)
         for name, listener in list(self._named.items()):
@@ -90,9 +91,9 @@ class Listening:
                 listener.stop(_CLOSING_SECONDS)
 
     def wait_for_listeners(self, *, timeout: float = 60.0) -> bool:
-        """Wait until functions that `on` registered are done with all events so far.
+        """Wait until the functions that `on` registered have processed all events so far.
 
-        It answers False if some were not done in time.
+        Return False if some events were not processed in time.
 
         Args:
             timeout: How many seconds to wait at most.

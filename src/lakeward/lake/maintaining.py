@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
-from lakeward.errors import TableNotFound, UnsupportedFeature
+from lakeward.errors import InvalidInput, LakewardError, TableNotFound, UnsupportedFeature
 from lakeward.model import arguments
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ class Maintaining:
     if TYPE_CHECKING:
 
         def table(self, name: str) -> Any:
-            """A table of the lake."""
+            """Return a table of the lake."""
 
         def tables(self) -> list[Any]:
-            """All tables of the lake."""
+            """Return all tables of the lake."""
 
     def maintain(
         self,
@@ -43,8 +43,9 @@ class Maintaining:
     ) -> MaintenanceRun:
         """Do the most valuable maintenance first, until the budget or the window ends.
 
-        It stops between units of work, and the next call continues. Several processes may run it at
-        once and share the work.
+        A run stops between units of work, and the next call continues. If a chore fails, the
+        others are done, and the result names it. Several processes may call it at once and share
+        the work.
 
         Args:
             tables: Only these tables; all when None.
@@ -56,12 +57,14 @@ class Maintaining:
             progress: Called with the number of chores done, and of all chores.
 
         Raises:
-            InvalidInput: The window is invalid or never opens, or a duration is invalid.
+            InvalidInput: The window is invalid or never opens, a duration is invalid, or the budget
+                is too short for every chore.
         """
         from lakeward.maintain.autopilot import (
             DROPPED,
             Chore,
             ChoreDone,
+            ChoreFailed,
             MaintenanceRun,
             Rhythm,
             chores,
@@ -94,21 +97,39 @@ class Maintaining:
         if names is None and dropped_are_due(self._context):
             left.append(Chore(DROPPED, "vacuum", "their grace period is over", 0))
         count, done = len(left), list[ChoreDone]()
-        while left:
+        late, failed = list[tuple[Chore, LakewardError]](), list[ChoreFailed]()
+        is_stopped = False
+        while left and not is_stopped:
             if done and _is_over(limit, closes) and not dry_run:
-                return MaintenanceRun("stopped", tuple(done), tuple(left))
+                is_stopped = True
+                break
             chore = left.pop(0)
-            result = self._do(chore, _seconds(limit, closes), dry_run=dry_run)
+            try:
+                result = self._do(chore, _seconds(limit, closes), dry_run=dry_run)
+            except LakewardError as error:
+                if _is_too_long(error):
+                    late.append((chore, error))
+                else:
+                    # The other tables are maintained nevertheless.
+                    _LOG.warning("%s of %s failed: %s", chore.kind, chore.table, error)
+                    failed.append(ChoreFailed(chore, str(error), error.exit_code))
+                continue
             if result is None:
                 continue
             done.append(ChoreDone(chore, result))
             if progress is not None:
                 progress(count - len(left), count)
-            if result.state == JobState.STOPPED:
-                return MaintenanceRun("stopped", tuple(done), tuple(left))
+            is_stopped = result.state == JobState.STOPPED
+        if late and not done and not failed:
+            raise late[0][1]
         worked = [d for d in done if d.result.state != JobState.NOTHING]
         state = "nothing" if not worked else "planned" if dry_run else "done"
-        return MaintenanceRun(state, tuple(done))
+        if failed:
+            state = "failed"
+        elif is_stopped or late:
+            state = "stopped"
+        rest = (*(c for c, _ in late), *left)
+        return MaintenanceRun(state, tuple(done), rest, tuple(failed))
 
     def _compact_small(self, name: str) -> None:
         """Compact the small files of a table whose policy asks for it, after a commit."""
@@ -140,6 +161,11 @@ class Maintaining:
             # Only another engine can do it.
             _LOG.warning("%s of %s is left out: %s", chore.kind, chore.table, error)
             return None
+
+
+def _is_too_long(error: LakewardError) -> bool:
+    """Return whether a chore was refused because its smallest unit needs more time."""
+    return isinstance(error, InvalidInput) and error.facts.get("parameter") == "budget"
 
 
 def _is_over(limit: Any, closes: datetime | None) -> bool:

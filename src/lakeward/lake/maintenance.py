@@ -64,6 +64,9 @@ class LakeMaintenance:
         Raises:
             TableNotFound: No table of this name was dropped, or vacuum deleted its files.
             AlreadyExists: Another table has the name now.
+            ConstraintViolation: Rows violate a policy that was set meanwhile, or refer by a foreign
+                key to rows that are no longer there.
+            InvalidInput: A foreign key refers to a table or a unique key that is no longer there.
         """
         from lakeward.write.tables.undrop import undrop
 
@@ -78,7 +81,7 @@ class LakeMaintenance:
         Args:
             kind: Only of this kind: `vacuum`, `optimize`, `checkpoint`, `expire`, …
             table: Only of this table.
-            limit: At most so many.
+            limit: How many to return at most.
         """
         from lakeward.log import jobs
 
@@ -117,7 +120,8 @@ class TableMaintenance:
                 table's policy (`retention`) unless given; 90 days if that is not set.
             dry_run: Only plan; nothing is changed.
             force: Allow a retention below 7 days.
-            unknown: Also delete files that belong neither to the log nor to a transaction.
+            unknown: Also delete files that belong neither to the log nor to a transaction; in
+                tables that other engines can write, only those that are 7 days old.
             budget: Begin no further batch of files after this time.
             progress: Called with the number of batches done, and of all batches.
 
@@ -139,7 +143,7 @@ class TableMaintenance:
     def checkpoint(self, *, dry_run: bool = False) -> Maintained:
         """Write a checkpoint of the newest version, so that other engines open the table faster.
 
-        Formats without checkpoints have nothing to do.
+        For a format without checkpoints it does nothing.
 
         Args:
             dry_run: Only plan.
@@ -163,8 +167,8 @@ class TableMaintenance:
         """Delete published metadata that other engines no longer need.
 
         For Delta tables: commits and checkpoints before a checkpoint that is older than the
-        retention. For Iceberg tables: documents that newer ones no longer name, and manifest lists
-        of vacuumed versions. The log keeps the history.
+        retention. For Iceberg tables: metadata documents that the newest one no longer lists, and
+        manifest lists of vacuumed versions. The log keeps the history.
 
         Args:
             retention: How long other engines can read old versions of Delta tables: 30 days unless

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.context import LakeContext
-from lakeward.model import arguments, events
+from lakeward.errors import InvalidInput
+from lakeward.model import arguments, event_names
 from lakeward.model.clock import now_ms, to_datetime
 
 if TYPE_CHECKING:
@@ -20,20 +21,31 @@ _TABLES: Final = 100
 
 
 class Measuring:
-    """The part of a lake that observes it."""
+    """The part of a lake's interface for lineage, quality, metrics and service levels."""
 
     _context: LakeContext
 
-    def lineage(self, *, transaction: str | None = None) -> Lineage:
-        """Which tables and columns come from which, over the whole lake.
+    def lineage(self, *, transaction: str | None = None, file: str | None = None) -> Lineage:
+        """Return which tables and columns are computed from which, over the whole lake.
 
         Args:
             transaction: Only what this transaction wrote, by its id.
+            file: Only what comes from this file, given by its path or by the end of its path.
+
+        Raises:
+            NotFound: No commit has recorded such a file.
+            InvalidInput: Both arguments are given, or the paths of several files end with `file`.
         """
-        from lakeward.read.lineage import lake_lineage
+        from lakeward.read.lineage import file_lineage, lake_lineage
 
         own = arguments.optional_text(transaction, "transaction")
-        return lake_lineage(self._context, own)
+        path = arguments.optional_text(file, "file")
+        if path is None:
+            return lake_lineage(self._context, own)
+        if own is not None:
+            what = "Lineage is asked for of a transaction and of a file."
+            raise InvalidInput(what, hint="Give one of them.")
+        return file_lineage(self._context, path)
 
     def quality(
         self, *, tables: Sequence[str] | None = None, measure: bool = True
@@ -41,8 +53,8 @@ class Measuring:
         """Measure the expectations of tables, and return the quality of each table that has some.
 
         Args:
-            tables: Only these; all tables unless given.
-            measure: False to return what was measured before.
+            tables: Only these tables; all tables unless given.
+            measure: False to return the last recorded values instead.
 
         Raises:
             TableNotFound: The lake has no such table.
@@ -59,17 +71,17 @@ class Measuring:
     def metrics(
         self, *, tables: int = _TABLES, health: bool = False, process: bool = True
     ) -> LakeMetrics:
-        """The lake in numbers, under names that Prometheus understands.
+        """Return the metrics of the lake, under names that are valid in Prometheus.
 
-        What the log knows is that of all processes: tables, transactions, locks, publication, runs,
-        sinks. What was counted and timed is that of this object alone.
+        Metrics that come from the log cover all processes: tables, transactions, locks,
+        publication, runs, sinks. Counters and timings cover this lake object only.
 
         Args:
-            tables: How many tables have labels of their own, those with the newest commits first.
-                The others are summed up as `other`; the same holds for pipelines, writers and
+            tables: How many tables get a label each: those with the newest commits. The other
+                tables are summed up as `other`; the same holds for pipelines, writers and
                 consumers.
             health: Whether to score the files of the tables that are shown, which takes longer.
-            process: Whether to include what this object counted.
+            process: Whether to include the counters and timings of this lake object.
         """
         from lakeward.model.metrics import Sample, gauge
         from lakeward.read.metrics import metrics
@@ -88,10 +100,10 @@ class Measuring:
     def set_service_level(self, name: str, level: Mapping[str, Any] | None) -> None:
         """Declare what a table or a pipeline promises; None removes the promise.
 
-        A level has `objective` (`freshness`, `commit_latency`, `throughput` or `maintenance` of a
-        `table`, `run_duration` or `run_success` of a `pipeline`), its limit (`max`, such as
-        `1 hour`, or `min` in rows a second), `target`, the share to be kept, 0.99 unless given, and
-        `window`, 30 days unless given.
+        A level has `objective` (`freshness`, `query_latency`, `commit_latency`, `throughput` or
+        `maintenance` of a `table`, `run_duration` or `run_success` of a `pipeline`), its limit
+        (`max`, such as `1 hour`, or `min` in rows a second), `target`, the share for which it must
+        be kept, 0.99 unless given, and `window`, 30 days unless given.
 
         Args:
             name: Unique in the lake.
@@ -104,6 +116,7 @@ class Measuring:
         from lakeward.errors import NotFound
         from lakeward.log import service_levels
         from lakeward.model.service_levels import ServiceLevel
+        from lakeward.read.timing import levels_changed
 
         own = arguments.text(name, "name")
         if level is not None:
@@ -116,6 +129,7 @@ class Measuring:
             elif not service_levels.remove(session, own):
                 what = f"There is no service level {own!r}."
                 raise NotFound(what, hint="`lakeward sla` lists them.")
+        levels_changed(self._context)
 
     def service_levels(self) -> list[ServiceLevelRecord]:
         """Return the service levels that are declared, by name."""
@@ -125,17 +139,21 @@ class Measuring:
             return declared(session)
 
     def sla(self) -> list[Attainment]:
-        """Return how far each service level is kept over its window, from the log.
+        """Compute from the log how far each service level is kept over its window.
 
-        One that is not kept is an event `service_level`.
+        For each service level that is not kept, listeners get an event `service_level`.
         """
         from lakeward.read.service_levels import attained
+        from lakeward.read.timing import flush
 
+        flush(self._context)
         database = self._context.database
         with database.read() as session:
             now = database.clock_ms(session)
             found = attained(session, now)
-        if self._context.events.wants(events.SERVICE_LEVEL):
+        if self._context.events.wants(event_names.SERVICE_LEVEL):
+            from lakeward.model import events
+
             for one in found:
                 if one.kept is False:
                     event = events.ServiceLevelEvent(
@@ -145,5 +163,5 @@ class Measuring:
                         attained=one.attained,
                         timestamp=to_datetime(now),
                     )
-                    self._context.events.deliver(events.SERVICE_LEVEL, event)
+                    self._context.events.deliver(event_names.SERVICE_LEVEL, event)
         return found

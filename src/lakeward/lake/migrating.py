@@ -44,9 +44,9 @@ class Migrating:
     ) -> Migration:
         """Make a table from a directory of Parquet files, or from a table of another format.
 
-        Called again, it adds new files and reports changed and missing ones. An interrupted
-        migration continues. At the end everything is compared: counts, schema, and checksums by
-        column and partition.
+        Called again, it adds new files and reports changed and missing ones; a table that rewrote
+        rows since is refused. An interrupted migration continues. At the end everything is
+        compared: counts, schema, and checksums by column and partition.
 
         Args:
             path: A directory of Parquet files, with or without Hive partitions; the directory of a
@@ -110,7 +110,8 @@ class Migrating:
         if not place.exists():
             own = self._own_table(path)
             with self._context.database.read() as session:
-                yield TableSource(snapshots.latest(self._context, session, own), path)
+                found = snapshots.latest(self._context, session, own)
+                yield TableSource(found, path, is_own=True)
             return
         if (place / _DELTA).is_dir() or list((place / "metadata").glob(_ICEBERG)):
             with _foreign(place, self._opened_aside) as table:

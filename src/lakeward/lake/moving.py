@@ -1,4 +1,4 @@
-"""A lake that was moved, opened for that alone."""
+"""Adapts a lake to a new place, after its files were moved or copied there."""
 
 from __future__ import annotations
 

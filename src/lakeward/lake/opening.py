@@ -39,7 +39,7 @@ def opened(
     read_only: bool | None,
     cache: Cache | bool | None = None,
 ) -> LakeContext:
-    """Open or make a store and a warehouse, with the arguments of `lakeward.open`."""
+    """Open or create a store and a warehouse; the arguments are those of `lakeward.open`."""
     kept = cache_asked(cache)
     arguments.optional_text(actor, "actor")
     target = arguments.place(target, "target")
@@ -84,7 +84,7 @@ def unchecked(
 
 
 def table_names(target: str) -> list[str]:
-    """The names of a lake's tables, read from its store alone: nothing is made or repaired."""
+    """Read the names of a lake's tables from its store, without creating or repairing anything."""
     found = connect(target, create=False, read_only=None)
     with closing(found) as database, database.read() as session:
         return [str(head.name) for head in heads.all_heads(session)]
@@ -140,7 +140,7 @@ def _connected(
 
 
 def _lost(target: str, asked: str | None, missing: LakeNotFound) -> LakeNotFound:
-    """The error about a store that is missing; beside published tables it was lost."""
+    """Return the error for a missing store; if there are published tables, it was lost."""
     place = asked or target
     if "://" in place or not ownership.has_tables(Path(place).expanduser().absolute()):
         return missing
@@ -172,7 +172,11 @@ def _made(
 
 
 def _warehouse(target: str, bound: Binding | None) -> str:
-    """The warehouse of a lake that is opened without naming one."""
+    """Return the warehouse of a lake that is opened without `warehouse`.
+
+    Raises:
+        InvalidInput: The store is on a database server and records no warehouse.
+    """
     recorded = ownership.default_warehouse(target, bound)
     if recorded is None and target.startswith("postgres") and "://" in target:
         what = "A lake on a database server needs a warehouse for its files."

@@ -56,7 +56,7 @@ class Optimizable:
             budget: No unit of work begins after this time: `30m`, seconds or a `timedelta`.
             progress: Called with the number of units done, and of all units.
             spark: A Spark session that does the work in one transaction; for compaction and
-                `zorder`.
+                `zorder`, without `target_size` and `purge`.
 
         Raises:
             InvalidInput: A column is unknown, nested, or partitions the table; or the budget is
@@ -81,6 +81,7 @@ class Optimizable:
             arguments.optional_text(where, "where"),
             planning.checked_target(snapshot.log_head, snapshot.definition, target_size),
             purge,
+            target_size is not None,
         )
         limit = jobs.Budget.of(budget)
         plan = planning.plan_optimize(self._context, snapshot, asked, on_spark=spark is not None)

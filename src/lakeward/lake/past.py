@@ -11,12 +11,12 @@ from lakeward.model import arguments
 from lakeward.model.commit import Head
 
 if TYPE_CHECKING:
-    from lakeward.model.lineage.graph import Lineage
+    from lakeward.model.lineage.graph import Affected, Lineage
     from lakeward.read.retention import Retention
 
 
 class Past:
-    """Returns which versions of a table can be read, and where its rows come from."""
+    """The part of a table's interface that returns its lineage, and its readable versions."""
 
     _context: LakeContext
 
@@ -31,15 +31,15 @@ class Past:
         column: str | None = None,
         version: int | None = None,
     ) -> Lineage:
-        """Where the table's rows come from, or which tables have rows of it, over all steps.
+        """Return where the table's rows come from, or which tables use them, over all steps.
 
-        The answer has edges between tables and files, and between columns where these are known;
-        `tree()`, `to_mermaid()` and `to_html()` show it. What is not known is an edge of the kind
-        `unknown`.
+        The result has edges between tables and files, and between columns where these are known;
+        `tree()`, `to_mermaid()` and `to_html()` show it. If a source is not known, there is an edge
+        of the kind `unknown`.
 
         Args:
-            direction: `upstream` for sources, `downstream` for what comes from it.
-            depth: At most so many steps; all unless given.
+            direction: `upstream` for the table's sources, `downstream` for tables computed from it.
+            depth: How many steps to follow at most; all unless given.
             column: Only what this column depends on, or what depends on it.
             version: For `upstream`, only commits up to this version, and sources as they were.
 
@@ -59,6 +59,23 @@ class Past:
             column=arguments.optional_text(column, "column"),
             version=None if version is None else arguments.whole(version, "version"),
         )
+
+    def affected(self, column: str) -> list[Affected]:
+        """Return what is affected if a column is dropped, renamed or changed, by lineage.
+
+        The result has the columns, of this table and of others, that were computed from the column
+        or whose rows were selected by it, over any number of steps; and, with the column None,
+        tables whose dependent columns are not known.
+
+        Args:
+            column: The column.
+
+        Raises:
+            InvalidInput: The table has no such column.
+        """
+        from lakeward.read.affected import affected
+
+        return affected(self._context, self._head(), arguments.text(column, "column"))
 
     def retention(self) -> Retention:
         """Return how far back the table can be read: promised versions, and all readable ones.

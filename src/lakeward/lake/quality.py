@@ -18,7 +18,7 @@ _POINTS: Final = 50
 
 
 class Measured:
-    """The part of a table that measures its data."""
+    """The part of a table's interface that measures its data."""
 
     _context: LakeContext
 
@@ -38,14 +38,15 @@ class Measured:
 
         Expectations are those of the table's policy, and those given. An expectation is a condition
         as text, or a mapping with `measure` (`rows`, `freshness`, `null_share`, `distinct`,
-        `range`, `duplicates`, `drift`, `condition`, `sql`) and its limits. Nothing is refused: an
-        expectation that is not met is an event `quality`.
+        `range`, `duplicates`, `drift`, `condition`, `sql`, `columns`, `check`) and its limits.
+        No rows are refused: for each expectation that is not met, listeners get an event `quality`.
 
         Args:
-            expectations: More of them, by name, for this call.
+            expectations: Additional expectations for this call, by name.
+                `lakeward.integrations.pandera` makes them from schemas of Pandera.
             version: The version; the newest unless given.
-            measure: False to return what was measured before.
-            points: How many earlier versions the series have at most.
+            measure: False to return the last recorded values instead.
+            points: How many earlier versions the series of each expectation has at most.
 
         Raises:
             InvalidInput: There is no such measure, or something that it needs is missing.
@@ -64,16 +65,17 @@ class Measured:
     ) -> TableStatistics:
         """Return the rows, files and bytes of a version, and nulls and bounds of its columns.
 
-        They come from the log. What was asked for is kept, so that later versions add new files
-        only. `distinct` names columns whose different values are estimated, with an error of about
-        0.7%: their files are read once, and sketches are kept and merged with those of new files.
+        They are computed from the log. The result is kept in the store, so that for a later version
+        only new files are added. The number of distinct values of the columns `distinct` is
+        estimated, with an error of about 0.7%: each file is read once, and its sketch is kept and
+        merged with those of new files.
 
         Args:
             version: The version; the newest unless given.
-            distinct: Columns.
+            distinct: The columns whose distinct values are to be estimated.
 
         Raises:
-            InvalidInput: The table has no such column, or it has no single values.
+            InvalidInput: The table has no such column, or its type is nested.
             MissingExtra: `distinct` is given, and datasketches is not installed.
         """
         from lakeward.maintain.statistics import version_statistics
@@ -84,7 +86,8 @@ class Measured:
     def growth(self, *, limit: int = 100) -> list[Growth]:
         """Return rows, files and bytes after each of the newest versions, oldest first.
 
-        Versions whose files vacuum has deleted, and the log forgot, show less than they had.
+        For versions whose files vacuum has deleted, the numbers can be too small, because the log
+        no longer has these files.
 
         Args:
             limit: How many versions at most.

@@ -1,8 +1,10 @@
-"""The records that a lake answers with, for the layers that render them."""
+"""The classes of the records that a lake's methods return, for the layers that render them."""
 
 from __future__ import annotations
 
 from lakeward.lake.branch import BranchInfo as BranchInfo
+from lakeward.lake.members import Member as Member
+from lakeward.lake.pending import Pending as Pending
 from lakeward.lake.revising import Revision as Revision
 from lakeward.lake.snapshot import Cut as Cut
 from lakeward.lake.tagging import Tag as Tag
@@ -30,6 +32,7 @@ from lakeward.model.events import ServiceLevelEvent as ServiceLevelEvent
 from lakeward.model.events import ViolationEvent as ViolationEvent
 from lakeward.model.health import Health as Health
 from lakeward.model.health import PartitionHealth as PartitionHealth
+from lakeward.model.lineage.graph import Affected as Affected
 from lakeward.model.lineage.graph import Lineage as Lineage
 from lakeward.model.lineage.graph import LineageEdge as LineageEdge
 from lakeward.model.locks import LockWait as LockWait
@@ -64,6 +67,7 @@ from lakeward.read.history import Version as Version
 from lakeward.read.lake_changes import LakeChange as LakeChange
 from lakeward.read.policies import PolicyRecord as PolicyRecord
 from lakeward.read.result import QueryPage as QueryPage
+from lakeward.read.result import first_rows as first_rows
 from lakeward.read.retention import Retention as Retention
 from lakeward.read.row_diff import RowDiff as RowDiff
 from lakeward.read.runs import RunRecord as RunRecord

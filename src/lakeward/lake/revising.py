@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, overload
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a restore or undo does, or would do.
+    """The changes that a restore or undo made, or would make.
 
     Attributes:
         tables: One entry for each table that changes.
@@ -81,7 +81,7 @@ class Revising:
 
         Args:
             at: The cut, as `snapshot` takes it: a tag, a time or a transaction's id.
-            tables: Only these tables.
+            tables: Only these tables, by the names that they have now.
             dry_run: Change nothing, and return what would be done as a `Revision`.
             message: Why; kept with the commit.
 
@@ -95,12 +95,14 @@ class Revising:
         if at is None:
             what = "No cut to restore is given."
             raise InvalidInput(what, hint="Give at= a tag, a time or a transaction's id.")
-        with LakeSnapshot(self._context, self._keeper, at) as cut:
-            wanted, skipped = self._chosen(cut, tables)
+        cut = LakeSnapshot(self._context, self._keeper, at)
+        wanted, skipped = self._chosen(cut, tables)
+        self._check_readable(wanted)
+        with cut.only(t.name for _, t in wanted):
             if dry_run:
                 return Revision(*_split(self._planned(wanted)), skipped)
             with self._transactions.begin(isolation="snapshot", message=message) as tx:
-                done = [tx.restore(t.name, version=t.version) for t in wanted]
+                done = [tx.restore(str(name), version=t.version) for name, t in wanted]
         return replace(tx.commit(), value=Revision(*_split(done), skipped))
 
     @overload
@@ -116,7 +118,7 @@ class Revising:
     ) -> CommitResult | Revision:
         """Undo one transaction in all its tables, and keep later transactions.
 
-        Rows that it added are removed and rows that it removed come back, in one transaction. An
+        Rows that it added are removed and rows that it removed are restored, in one transaction. An
         undo can be undone. Inputs and application progress that the transaction recorded are kept.
         The `value` of the result is a `Revision`.
 
@@ -159,33 +161,53 @@ class Revising:
 
     def _chosen(
         self, cut: LakeSnapshot, tables: Sequence[str] | None
-    ) -> tuple[list[TableSnapshot], tuple[tuple[str, str], ...]]:
-        """Return the tables to restore, and the skipped ones with the reason."""
+    ) -> tuple[list[tuple[TableName, TableSnapshot]], tuple[tuple[str, str], ...]]:
+        """Return the tables to restore by their names now, and the skipped ones with the reason."""
         with self._context.database.read() as session:
             now = {h.name: h.table_id for h in heads.all_heads(session)}
-        then = {t.log_head.name: t for t in cut}
+        then = {t.log_head.table_id: t for t in cut}
+        found = {name: then[i] for name, i in sorted(now.items()) if i in then}
         if tables is not None:
-            wanted = [TableName.parse(t) for t in arguments.texts(tables, "tables")]
-            for name in wanted:
-                if name not in then or now.get(name) != then[name].log_head.table_id:
-                    when = "had no such table then" if name not in then else "dropped it since"
-                    what = f"Table {name} cannot be restored: the lake {when}."
-                    hint = hint_for_unknown(name, then) if name not in then else None
-                    raise TableNotFound(what, hint=hint, table=str(name))
-            return [then[name] for name in sorted(set(wanted))], ()
-        found = [t for n, t in sorted(then.items()) if now.get(n) == t.log_head.table_id]
-        known = {t.log_head.name for t in found}
-        skipped = [(str(n), "made later") for n in sorted(now) if n not in known]
-        dropped = [(str(n), "dropped since") for n in sorted(then) if n not in now]
-        return found, tuple(sorted([*skipped, *dropped]))
+            wanted = {TableName.parse(t) for t in arguments.texts(tables, "tables")}
+            for name in sorted(wanted - set(found)):
+                raise _not_restored(name, cut, found)
+            return [(name, t) for name, t in found.items() if name in wanted], ()
+        later = [(str(n), "made later") for n in now if n not in found]
+        existing = set(now.values())
+        dropped = [(t.name, "dropped since") for i, t in then.items() if i not in existing]
+        return list(found.items()), tuple(sorted([*later, *dropped]))
 
-    def _planned(self, wanted: Sequence[TableSnapshot]) -> Iterator[TableChange]:
+    def _check_readable(self, wanted: Sequence[tuple[TableName, TableSnapshot]]) -> None:
+        """Raise `VersionNotFound` for a vacuumed version, with the oldest that can be restored."""
+        from lakeward.write.history.restore import check_readable
+
+        with self._context.database.read() as session:
+            for _, target in wanted:
+                check_readable(self._context, session, target.log_head, target.version)
+
+    def _planned(self, wanted: Sequence[tuple[TableName, TableSnapshot]]) -> Iterator[TableChange]:
         from lakeward.write.history.restore import restoring
 
         with self._context.database.read() as session:
-            for target in wanted:
-                head = heads.get(session, target.log_head.name)
+            for name, target in wanted:
+                head = heads.get(session, name)
                 yield restoring(self._context, session, head, target.version).record()
+
+
+def _not_restored(
+    name: TableName, cut: LakeSnapshot, found: Mapping[TableName, TableSnapshot]
+) -> TableNotFound:
+    """Return the error for a table that the lake does not have now, or did not have then."""
+    then = {TableName.parse(t.name): t for t in cut}
+    renamed = next((now for now, t in found.items() if t is then.get(name)), None)
+    if renamed is not None:
+        when, hint = "renamed it since", f"Its name is {renamed} now."
+    elif name in then:
+        when, hint = "dropped it since", "Tables that were dropped come back by lake.undrop."
+    else:
+        when, hint = "had no such table then", hint_for_unknown(name, then)
+    what = f"Table {name} cannot be restored: the lake {when}."
+    return TableNotFound(what, hint=hint, table=str(name))
 
 
 def _split(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,12 +20,13 @@ from lakeward.errors import (
     StoreUnavailable,
     TableNotFound,
 )
-from lakeward.log import commits, heads, pins, retired, tags
+from lakeward.log import commits, heads, pins, positions, renames, retired, tags
 from lakeward.log.database import Session
+from lakeward.log.positions import Place
 from lakeward.log.tags import LoggedTag
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_datetime, to_ms
-from lakeward.model.commit import new_transaction_id
+from lakeward.model.commit import Head, new_transaction_id
 from lakeward.model.names import TableName, hint_for_unknown
 from lakeward.model.shown import Shown, html_table
 from lakeward.read import moments
@@ -41,7 +43,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class CutTable(NamedTuple):
-    """A table in a cut: its version, and when that was committed."""
+    """A table in a cut: its version, and when that version was committed."""
 
     table: str
     version: int
@@ -50,7 +52,7 @@ class CutTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The version of each table at one moment; `moment` is None for the newest versions."""
+    """The version of each table at one time; `moment` is None for the newest versions."""
 
     moment: datetime | None
     tables: tuple[CutTable, ...]
@@ -64,23 +66,30 @@ class LakeSnapshot(Shown):
     """
 
     def __init__(
-        self, context: LakeContext, keeper: LeaseKeeper, at: datetime | str | int | None
+        self, context: LakeContext, keeper: LeaseKeeper, at: datetime | str | int | Place | None
     ) -> None:
         self._context = context
         self._keeper = keeper
         self._pin: str | None = None
         self._tag: LoggedTag | None = None
         self._moment: int | None = None
+        self._position: int | None = None
+        place: Place | None = None
         if at is not None:
-            self._tag, self._moment = _place(context, at)
+            self._tag, place = _place(context, at)
+            self._moment = place.timestamp_ms
         follow_all(context)
-        if self._moment is not None and self._tag is None:
-            _wait_for_commits(context, self._moment)
+        if place is not None and self._tag is None:
+            _wait_for_commits(context, place)
         with context.database.read() as session:
-            if self._tag is None:
-                self._tables = _cut(context, session, self._moment)
-            else:
+            if self._tag is not None:
                 self._tables = _tagged(context, session, self._tag)
+            elif place is not None and place.position != positions.NOWHERE:
+                self._tables = _cut_after(context, session, place)
+            else:
+                self._tables = _cut(context, session, self._moment)
+            if place is not None:
+                self._position = place.position or positions.before(session, place.timestamp_ms + 1)
 
     def __repr__(self) -> str:
         moment = "now" if self._moment is None else f"{self.moment:%Y-%m-%d %H:%M:%S} UTC"
@@ -95,8 +104,16 @@ class LakeSnapshot(Shown):
 
     @property
     def moment(self) -> datetime | None:
-        """The time of the cut, or of the transaction it was asked for by; None for now."""
+        """The time of the cut, or of the transaction in `at`; None for the newest versions."""
         return None if self._moment is None else to_datetime(self._moment)
+
+    @property
+    def position(self) -> int | None:
+        """The cut's position in the order of transactions, for `lake.changes(after=…)`.
+
+        None for a cut of the newest versions: tag that cut, or open one at a transaction.
+        """
+        return self._position
 
     @property
     def tag(self) -> str | None:
@@ -108,22 +125,44 @@ class LakeSnapshot(Shown):
         """The version of each table in the cut."""
         return {str(name): s.version for name, s in self._tables.items()}
 
+    @property
+    def names_now(self) -> Mapping[str, str]:
+        """The name of each table now, or its last one if it was dropped, by its name in the cut."""
+        return {t.name: str(t.log_head.name) for t in self}
+
     def table(self, name: str) -> TableSnapshot:
-        """A table in the cut.
+        """Return a table at its version in the cut.
 
         Raises:
-            TableNotFound: The lake has, or had then, no such table.
+            TableNotFound: The cut has no such table.
         """
         wanted = TableName.parse(name)
         found = self._tables.get(wanted)
         if found is None:
             what = f"The snapshot has no table {name}: the lake had none of this name then."
-            hint = hint_for_unknown(wanted, self._tables) if self._tables else None
+            hint = self._hint(wanted)
             raise TableNotFound(what, hint=hint, table=name)
         return found
 
+    def only(self, tables: Iterable[str]) -> LakeSnapshot:
+        """Return the same cut with some tables only: `with` pins these, and no others.
+
+        Raises:
+            TableNotFound: The cut has no such table.
+        """
+        found = {TableName.parse(name): self.table(name) for name in tables}
+        out = copy(self)
+        out._tables = dict(sorted(found.items()))
+        return out
+
+    def _hint(self, wanted: TableName) -> str | None:
+        renamed = next((t for t in self if t.log_head.name == wanted), None)
+        if renamed is not None:
+            return f"The table that is named {wanted} now was named {renamed.name} then."
+        return hint_for_unknown(wanted, self._tables) if self._tables else None
+
     def info(self) -> Cut:
-        """The cut as a record."""
+        """Return the cut as a record."""
         return Cut(self.moment, tuple(CutTable(t.name, t.version, t.timestamp) for t in self))
 
     def export(
@@ -138,16 +177,16 @@ class LakeSnapshot(Shown):
     ) -> list[Exported]:
         """Export all tables of the cut, or some, as files that need no lake.
 
-        Each table gets a directory of its name with its own manifest; the manifest of the whole
-        export describes the cut. See `TableSnapshot.export`.
+        Each table gets a directory of its name, with a manifest; another manifest describes the
+        whole export and the cut. See `TableSnapshot.export`.
 
         Args:
             path: A directory that does not exist yet, or a location in an object store.
             tables: Only these tables.
             format: `parquet`, `csv`, `jsonl` or `arrow`.
             max_rows_per_file: Begin another file after so many rows.
-            storage_options: Access to the object store; the lake's own for a store of its kind, and
-                the environment for others, supply what is not given.
+            storage_options: Access to the object store. Without them, a store of the same kind as
+                the lake's uses the lake's options; others use the environment.
             progress: Called with the number of rows of a table done, and of all its rows.
 
         Raises:
@@ -216,53 +255,85 @@ def _cut(
     if moment is None:
         found = heads.all_heads(session)
         return {h.name: snapshots.latest(context, session, h) for h in found}
-    out: dict[TableName, TableSnapshot] = {}
-    for head in heads.at_moment(session, moment):
-        version = commits.version_at(session, head.table_id, moment)
-        if version is not None and head.name not in out:
-            out[head.name] = snapshots.at_version(context, session, head, version)
-    return out
+    ever = heads.at_moment(session, moment)
+    versions = ((h, commits.version_at(session, h.table_id, moment)) for h in ever)
+    return _by_name_then(context, session, versions)
+
+
+def _cut_after(
+    context: LakeContext, session: Session, place: Place
+) -> dict[TableName, TableSnapshot]:
+    """Return the tables at their versions right after a transaction."""
+    ever = heads.at_position(session, place.position)
+    versions = ((h, positions.version_at(session, h.table_id, place)) for h in ever)
+    return _by_name_then(context, session, versions)
 
 
 def _tagged(
     context: LakeContext, session: Session, tag: LoggedTag
 ) -> dict[TableName, TableSnapshot]:
-    found = [(heads.ever_by_id(session, i), version) for i, version in tag.versions.items()]
-    found.sort(key=lambda pair: pair[0].name)
-    return {h.name: snapshots.at_version(context, session, h, v) for h, v in found}
+    versions = ((heads.ever_by_id(session, i), version) for i, version in tag.versions.items())
+    return _by_name_then(context, session, versions)
 
 
-def _place(context: LakeContext, at: datetime | str | int) -> tuple[LoggedTag | None, int]:
-    """Return a tag and its time for a tag's name; for a time or a transaction, only the time."""
+def _by_name_then(
+    context: LakeContext, session: Session, versions: Iterable[tuple[Head, int | None]]
+) -> dict[TableName, TableSnapshot]:
+    """Return tables at versions, ordered by the names that they had then; None is left out.
+
+    If two tables had one name, which happens only to adopted ones, the first is taken.
+    """
+    names = renames.AllNames(session)
+    out: dict[TableName, TableSnapshot] = {}
+    for head, version in versions:
+        name = None if version is None else names.at(head, version)
+        if version is not None and name is not None and name not in out:
+            found = snapshots.at_version(context, session, head, version)
+            out[name] = replace(found, name_then=name)
+    return dict(sorted(out.items()))
+
+
+def _place(
+    context: LakeContext, at: datetime | str | int | Place
+) -> tuple[LoggedTag | None, Place]:
+    """Return the tag if `at` is the name of one, otherwise None; and the place of the cut.
+
+    The place of a time has no position; nor has that of a tag from an old store.
+    """
+    if isinstance(at, Place):
+        return None, at
     begun = time.perf_counter_ns()
-    tag, moment, kind = None, None, "timestamp"
+    tag, place, kind = None, None, "timestamp"
     if isinstance(at, str):
         arguments.text(at, "at")
         with context.database.read() as session:
             tag = tags.find(session, at)
             if tag is None:
-                moment, kind = moments.moment_of_transaction(session, at), "transaction"
+                place, kind = positions.of_transaction(session, at), "transaction"
             else:
-                moment, kind = tag.moment_ms, "tag"
-    if moment is None:
+                place, kind = Place(tag.position or positions.NOWHERE, tag.moment_ms), "tag"
+    if place is None:
         try:
-            moment, kind = to_ms(at), "timestamp"
+            place, kind = Place(positions.NOWHERE, to_ms(at)), "timestamp"
         except InvalidInput:
             if isinstance(at, str):
                 raise moments.unknown(at) from None
             raise
     moments.count(context.counters, kind, begun)
-    return tag, moment
+    return tag, place
 
 
-def _wait_for_commits(context: LakeContext, moment: int) -> None:
-    """Wait until no commit of that moment or an earlier one can still appear.
+def _wait_for_commits(context: LakeContext, place: Place) -> None:
+    """Wait until no further commit at that place, or an earlier one, can become visible.
 
     A commit takes its timestamp when it has locked its tables, and is visible once it is ratified.
-    Without waiting for commits under way, the same cut could hold more when it is read again. A
-    moment in the future is not waited for.
+    Without waiting for running commits, the same cut could have more of them when it is opened
+    again. It does not wait for a time in the future.
     """
-    left = moment - now_ms() + 1
+    if place.position != positions.NOWHERE:
+        positions.wait_until_settled(context.database, place.position)
+        return
+    left = place.timestamp_ms - now_ms() + 1
     if 0 < left <= _CLOSE_MS:
         time.sleep(left / 1000)
     if context.database.read_only is not None:

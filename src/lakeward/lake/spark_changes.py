@@ -26,6 +26,7 @@ from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.read import changes
 from lakeward.read.snapshot import TableSnapshot, at_version, latest
+from lakeward.read.widest import in_widest_types
 from lakeward.write.commit.publications import current
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
 
 _SPEC: Final = "changes"
-"""The option that holds what is read, as JSON."""
+"""The name of the option that has the `_Spec` as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,17 @@ class _Spec:
 
     Attributes:
         table: The table's name.
-        uuid: Its id; another table of the same name is not read.
-        shown: The version whose columns the rows get.
-        columns: The names of these columns; all when None.
+        uuid: The table's id; another table of the same name is not read.
+        first: The first version; columns have the widest types from it to `shown`.
+        shown: The version whose columns the rows have.
+        columns: The names of the columns to read; all when None.
         where: A condition on the rows.
         key: Columns that identify a row.
     """
 
     table: str
     uuid: str
+    first: int
     shown: int
     columns: list[str] | None
     where: str | None
@@ -59,7 +62,7 @@ class _Spec:
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """Reads changes in any process."""
+    """Opens the lake in any process, and reads changes of a table."""
 
     address: Address
     spec: _Spec
@@ -70,7 +73,7 @@ class _Versions:
         return self.spec.uuid
 
     def newest(self) -> int:
-        """Return the newest version, with commits of others taken in where this user may write."""
+        """Return the newest version; adopt foreign commits first if this user may write."""
         context = kept_open(self.address)
         return self._checked(current(context, TableName.parse(self.spec.table))).version
 
@@ -78,9 +81,12 @@ class _Versions:
         """Raise `InvalidInput` if the columns have changed after the version that is shown."""
         if until <= self.spec.shown:
             return
-        with opened_at(self.address) as context, context.database.read() as session:
-            head = self._head(session)
-            shown, last = (at_version(context, session, head, v) for v in (self.spec.shown, until))
+        with opened_at(self.address) as context:
+            with context.database.read() as session:
+                head = self._head(session)
+                versions = self.spec.shown, until
+                found = [at_version(context, session, head, v) for v in versions]
+            shown, last = (in_widest_types(one, self.spec.first) for one in found)
         if _columns(shown, self.spec.columns) != _columns(last, self.spec.columns):
             span = f"versions {shown.version} and {until}"
             what = f"Columns of {self.spec.table} changed between {span}, while it was streamed."
@@ -93,6 +99,7 @@ class _Versions:
         with opened_at(self.address) as context:
             with context.database.read() as session:
                 shown = at_version(context, session, self._head(session), spec.shown)
+            shown = in_widest_types(shown, spec.first)
             yield from changes.read_changes(
                 shown, since, last=until, columns=spec.columns, where=spec.where, key=spec.key
             )
@@ -133,7 +140,7 @@ def changes_frame(
         last = changes.last_version(session, head, until)
         changes.check_range(head, first, last)
         shown = at_version(context, session, head, last)
-    schema, options = _described(shown, columns, where, key)
+    schema, options = _described(shown, first, columns, where, key)
     return _source(lake).frame(spark, schema, options, (first, last))
 
 
@@ -154,12 +161,12 @@ def changes_stream(
     with context.database.read() as session:
         first = _first(session, head, since)
         shown = latest(context, session, head)
-    schema, options = _described(shown, columns, where, key)
+    schema, options = _described(shown, first, columns, where, key)
     return _source(lake).stream(spark, schema, options, first)
 
 
 def _first(session: Session, head: Head, since: int | str | datetime | None) -> int:
-    """Return the first version of a stream, which may be the next one that is committed."""
+    """Return the first version of a stream, which may be the version after the newest one."""
     if since is None:
         return commits.first_version(session, head.table_id) or 0
     try:
@@ -173,17 +180,20 @@ def _first(session: Session, head: Head, since: int | str | datetime | None) -> 
 
 def _described(
     shown: TableSnapshot,
+    first: int,
     columns: Sequence[str] | None,
     where: str | None,
     key: str | Sequence[str] | None,
 ) -> tuple[pa.Schema, dict[str, str]]:
-    """Return the columns of the rows, and the options of the source; arguments are checked."""
+    """Check the arguments; return the schema of the rows, and the options of the source."""
+    shown = in_widest_types(shown, first)
     schema = changes.schema_of(shown, columns, key)
     shown.parsed(where)
     names, keys = changes.checked_names(shown, columns, key)
     spec = _Spec(
         shown.name,
         shown.log_head.uuid,
+        first,
         shown.version,
         None if columns is None else names,
         where,
@@ -193,7 +203,7 @@ def _described(
 
 
 def _columns(shown: TableSnapshot, columns: Sequence[str] | None) -> list[Any]:
-    """The columns as they are shown, by name, type and id."""
+    """Return id, name and type of each column; None for a column that the version lacks."""
     known = shown.schema
     names = known.names if columns is None else columns
     found = (known.by_name.get(n) for n in names)
@@ -201,7 +211,7 @@ def _columns(shown: TableSnapshot, columns: Sequence[str] | None) -> list[Any]:
 
 
 def _source(lake: Lake) -> Source:
-    """The source of this lake's changes; its name depends on all that its readers are opened by."""
+    """Return the source of this lake's changes, named by a hash of the lake's address."""
     address = lake._address
     known = orjson.dumps([address.target, address.warehouse, address.storage_options])
     name = f"lakeward_changes_{sha256(known).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""A table of the lake, as a user holds it."""
+"""A table of the lake: the object that `lake.table` returns."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from lakeward.model.shown import ShownList
 from lakeward.read import moments
 from lakeward.read.describe import Totals, columns_line
 from lakeward.read.exportable import Exportable
+from lakeward.read.freshness import changed_ms
 from lakeward.read.history import Entry, Version, entries, version_of
 from lakeward.read.readable import Readable
 from lakeward.read.schemas import SchemaVersion, schemas_of
@@ -42,6 +43,7 @@ from lakeward.write.commit.publications import current
 
 if TYPE_CHECKING:
     from lakeward.lake.altering import TableAlter
+    from lakeward.model.lineage.origin import Origin
 
 _OF_HISTORY: Final = ("version", "timestamp", "operation", "changed", "actor", "message")
 
@@ -79,6 +81,9 @@ class Table(
     def _repr_html_(self) -> str:
         return self.at()._repr_html_()
 
+    def _lineage_origin(self) -> Origin:
+        return self.at()._lineage_origin()
+
     @property
     def name(self) -> str:
         """The full name."""
@@ -91,19 +96,19 @@ class Table(
 
     @property
     def schema(self) -> Schema:
-        """The columns now."""
+        """The columns of the newest version."""
         return self.definition.schema
 
     @property
     def definition(self) -> Definition:
-        """Schema, partitioning, properties, constraints and protocol now."""
+        """Schema, partitioning, properties, constraints and protocol of the newest version."""
         head = self._head()
         with self._context.database.read() as session:
             return self._context.definition(session, head)
 
     @property
     def properties(self) -> dict[str, str]:
-        """What was set for the table."""
+        """The properties that were set for the table."""
         return dict(self.definition.properties)
 
     @property
@@ -118,12 +123,12 @@ class Table(
 
     @property
     def location(self) -> str:
-        """Where the table's files are, as other engines take it."""
+        """The directory or URL of the table's files, as other engines take it."""
         return self._context.storage.uri(self._head().location)
 
     @property
     def metadata_location(self) -> str | None:
-        """The Iceberg metadata document by which other engines open the table, if it is one."""
+        """The newest metadata document of an Iceberg table; None for a Delta table."""
         return self._head().pointer
 
     @property
@@ -133,27 +138,27 @@ class Table(
 
     @property
     def guarded(self) -> bool:
-        """Whether stray writers are kept out."""
+        """Whether the table has the guard, which keeps out writers other than Lakeward."""
         return self._head().guarded
 
     @property
     def uuid(self) -> str:
-        """The table's own id, whatever it is called."""
+        """The table's id, which stays the same if the table is renamed."""
         return self._head().uuid
 
     def totals(self) -> Totals:
-        """How many files, bytes and rows the table has now."""
+        """Return the number of files, bytes and rows of the newest version."""
         return self.at().totals()
 
     def history(
         self, *, limit: int | None = None, since: int | None = None, until: int | None = None
     ) -> list[Version]:
-        """Versions, newest first.
+        """Return the versions, newest first.
 
         Args:
-            limit: At most so many.
-            since: None older than this version.
-            until: None newer than this version.
+            limit: How many to return at most.
+            since: The oldest version to return.
+            until: The newest version to return.
         """
         low = -1 if since is None else arguments.whole(since, "since", least=-LIVE)
         high = LIVE if until is None else arguments.whole(until, "until", least=-LIVE)
@@ -167,7 +172,7 @@ class Table(
     def versions(
         self, *, since: datetime | str | None = None, until: datetime | str | None = None
     ) -> list[Version]:
-        """Versions of a time range, oldest first."""
+        """Return the versions that were committed in a time range, oldest first."""
         low = -LIVE if since is None else to_ms(since)
         high = LIVE if until is None else to_ms(until)
         head = self._head()
@@ -188,7 +193,7 @@ class Table(
         Args:
             version: This version.
             timestamp: The newest version that is not later than this time.
-            tag: The version that a tag names.
+            tag: The table's version in this tag.
             transaction: The version right after the transaction of this id, even if it changed only
                 other tables.
 
@@ -197,6 +202,8 @@ class Table(
             NotFound: The lake has no such tag.
             TransactionNotFound: No such transaction was committed.
         """
+        if transaction is not None:
+            moments.wait_for_earlier(self._context, arguments.text(transaction, "transaction"))
         head = self._head()
         with self._context.database.read() as session:
             return moments.at(
@@ -210,7 +217,7 @@ class Table(
             )
 
     def alter(self, *, message: str | None = None) -> TableAlter:
-        """Change columns, properties, checks and features, all at once, by `commit` at the end.
+        """Return a builder that collects changes of the definition and makes them with `commit`.
 
         `table.alter(message="…").add_column("currency", "string").set_nullable("note").commit()`
 
@@ -222,17 +229,20 @@ class Table(
         return TableAlter(self._transactions, self._name, message)
 
     def schemas(self) -> list[SchemaVersion]:
-        """Every schema that the table had, oldest first, with its versions, who, when and why."""
+        """Return every schema that the table had, oldest first.
+
+        Each has its range of versions, and who changed the schema, when and why.
+        """
         head = self._head()
         with self._context.database.read() as session:
             return schemas_of(session, head)
 
     def files(self, *, where: str | None = None, params: Params | None = None) -> list[LoggedFile]:
-        """The files now, or those of them that may hold a matching row."""
+        """Return the files of the newest version, or those that may have a matching row."""
         return self.at().files(where=where, params=params)
 
     def file_sizes(self) -> list[SizeClass]:
-        """How many files the table has now of which size, smallest first."""
+        """Return the number of files of the newest version by class of size, smallest first."""
         head = self._head()
         with self._context.database.read() as session:
             return size_classes(session, head.table_id, head.version)
@@ -265,19 +275,19 @@ class Table(
         return self.at().count(where, params=params)
 
     def entries(self, *, version: int | None = None) -> list[Entry]:
-        """Every action of a version, of the newest one unless said otherwise."""
+        """Return every action of a version; the newest version unless given."""
         snapshot = self.at(version=version)
         with self._context.database.read() as session:
             return list(entries(session, snapshot.log_head, snapshot.definition, snapshot.version))
 
     def audit(self) -> Iterator[AuditEntry]:
-        """Who did what, oldest first."""
+        """Yield the entries of the table's audit trail, oldest first."""
         head = self._head()
         with self._context.database.read() as session:
             yield from audit.entries(session, head.table_id)
 
     def app_version(self, app_id: str) -> int | None:
-        """The number that an application recorded last with `tx.record`."""
+        """Return the number that an application last recorded with `tx.record`, None if none."""
         arguments.text(app_id, "app_id")
         head = self._head()
         with self._context.database.read() as session:
@@ -285,8 +295,15 @@ class Table(
         return next((a.version for a in found if a.app_id == app_id), None)
 
     def age_seconds(self) -> float:
-        """How long ago the newest version was committed."""
+        """Return how many seconds ago the newest version was committed."""
         return max(0.0, (now_ms() - self._head().timestamp_ms) / 1000)
+
+    def freshness(self) -> float:
+        """Return how many seconds ago data was last changed; a compaction changes no data."""
+        head = self._head()
+        with self._context.database.read() as session:
+            found = changed_ms(session, head, head.version)
+        return max(0.0, (now_ms() - (head.timestamp_ms if found is None else found)) / 1000)
 
     def _snapshot(self) -> TableSnapshot:
         return self.at()

@@ -1,4 +1,4 @@
-"""The tables of a lake: made, adopted, cloned, branched and dropped."""
+"""The methods of a lake that create, adopt, find, clone, branch, rename and drop tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
-from lakeward.lake.table import Table
 from lakeward.lake.transactions import Transactions
 from lakeward.log import heads
 from lakeward.model import arguments
@@ -19,11 +18,12 @@ from lakeward.model.progress import Progress, reported
 if TYPE_CHECKING:
     from lakeward.lake.branch import Branch
     from lakeward.lake.rest_catalog import RestCatalog
+    from lakeward.lake.table import Table
     from lakeward.model.policy.policy import Policy
 
 
 class Tables:
-    """The part of a lake that makes and finds tables."""
+    """The part of a lake's interface that creates and returns tables and branches."""
 
     _context: LakeContext
     _transactions: Transactions
@@ -43,7 +43,7 @@ class Tables:
         comment: str | None = None,
         guard: bool = True,
     ) -> Table:
-        """Make an empty table.
+        """Create an empty table.
 
         Args:
             name: `name` or `namespace.name`.
@@ -51,15 +51,15 @@ class Tables:
                 `id int64 not null, price decimal(10,2)`. Types may have their usual SQL names.
             like: Instead of a schema, something that has the columns: a frame of pandas or Polars,
                 an Arrow table or reader, a schema of Polars or pandas, a table of a lake, or the
-                path of a file, on an object store too. Its rows are not taken.
-            if_not_exists: Return the table that has the name, if there is one, as it is.
+                path of a file, on an object store too. Its rows are not inserted.
+            if_not_exists: If a table of this name exists, return it unchanged instead of raising.
             format: `delta` or `iceberg`.
             partition_by: Columns whose values split the table into directories, and transforms of
                 columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
-            properties: Table properties, as the format names them.
+            properties: Table properties, by their names in the format.
             policy: A `Policy`, or a mapping: `target_file_size`, `compression`, `append_only`, …
             constraints: By name: a SQL boolean expression that every row must satisfy, or a
-                `lw.Check`, `lw.Unique` or `lw.ForeignKey`.
+                `lw.Check`, `lw.Unique`, `lw.ForeignKey` or `lw.NotNull`.
             comment: A description for people.
             guard: Keep out writers that do not use Lakeward. Iceberg tables are always written
                 through the lake's catalog, which other engines can open.
@@ -87,7 +87,7 @@ class Tables:
             comment=comment,
             guard=guard,
         )
-        return Table(self._context, parsed, self._transactions)
+        return self._table_of(parsed)
 
     def adopt(
         self,
@@ -141,37 +141,57 @@ class Tables:
                 format=arguments.optional_text(format, "format"),
                 catalog=catalog,
             )
-        return Table(self._context, parsed, self._transactions)
+        return self._table_of(parsed)
 
     def table(self, name: str) -> Table:
-        """The table of this name.
+        """Return the table of this name.
 
         Raises:
-            TableNotFound: There is none.
+            TableNotFound: There is no such table.
         """
         parsed = TableName.parse(name)
         with self._context.database.read() as session:
             heads.get(session, parsed)
-        return Table(self._context, parsed, self._transactions)
+        return self._table_of(parsed)
 
     def tables(self) -> list[Table]:
-        """All tables, by name."""
+        """Return all tables, by name."""
         with self._context.database.read() as session:
-            return [
-                Table(self._context, h.name, self._transactions) for h in heads.all_heads(session)
-            ]
+            names = [head.name for head in heads.all_heads(session)]
+        return [self._table_of(name) for name in names]
 
     def drop(self, name: str) -> None:
-        """Take a table out of the lake. Its files stay until they are vacuumed.
+        """Drop a table. Its files stay until they are vacuumed.
 
         Raises:
             TableNotFound: There is no such table.
-            Locked: A transaction holds it.
+            Locked: A transaction has a lock on the table.
         """
         from lakeward.write.tables import create as tables
 
         self._context.database.check_writable()
         tables.drop(self._context, TableName.parse(name))
+
+    def rename(self, name: str, new: str) -> Table:
+        """Rename a table. It keeps its files, its history and its id.
+
+        Args:
+            name: The table's present name.
+            new: The table's new name, in any namespace.
+
+        Raises:
+            TableNotFound: There is no such table.
+            AlreadyExists: The new name is taken.
+            InvalidInput: A foreign key or a branch refers to the table by its name.
+            PolicyViolation: Other policies apply to the new name.
+            Locked: A transaction has a lock on the table.
+        """
+        from lakeward.write.tables.rename import rename
+
+        self._context.database.check_writable()
+        parsed = TableName.parse(new)
+        rename(self._context, TableName.parse(name), parsed)
+        return self._table_of(parsed)
 
     def clone(
         self,
@@ -181,22 +201,24 @@ class Tables:
         version: int | None = None,
         timestamp: datetime | str | None = None,
     ) -> Table:
-        """Make a table of another one's files, as they are now or were: nothing is copied.
+        """Create a table from the files of a version of another table, without copying them.
 
-        Later changes of one do not change the other. Files that a clone uses are safe from any
-        cleaning of the source, until the clone is dropped.
+        Later changes of one table do not change the other. Vacuum of the source keeps the files
+        that a clone uses, until the clone is dropped.
 
         Args:
-            source: The table whose files are taken.
-            name: What the new table is called.
+            source: The table whose files are used.
+            name: The name of the new table.
             version: The source's version; the newest unless given.
-            timestamp: A moment, instead of a version.
+            timestamp: A time, for the newest version that is not later.
 
         Raises:
             TableNotFound: There is no such source.
-            VersionNotFound: It has no such version.
-            AlreadyExists: The name is taken.
-            UnsupportedFeature: The source uses what a clone could not keep right.
+            VersionNotFound: The source has no such version.
+            AlreadyExists: The name is in use.
+            ConstraintViolation: Rows violate a policy that the name matches, or refer by a foreign
+                key to rows that are no longer there.
+            UnsupportedFeature: The source uses a feature that a clone cannot keep.
         """
         from lakeward.write.tables.clone import clone
 
@@ -204,18 +226,19 @@ class Tables:
         chosen = TableName.parse(name)
         found = self.table(source).at(version=version, timestamp=timestamp)
         clone(self._context, found, chosen)
-        return Table(self._context, chosen, self._transactions)
+        return self._table_of(chosen)
 
     def branch(self, name: str, *, tables: Sequence[str] | None = None) -> Branch:
-        """A zero-copy working copy of tables, for any engine, until it is published or dropped.
+        """Return a branch: a working copy of tables, for any engine, that copies no data.
 
         Args:
-            name: What it is called.
-            tables: Makes a new branch of these tables, as they are now; None for one that exists.
+            name: The name of the branch.
+            tables: Make a new branch of these tables, as they are now; None to return an existing
+                branch.
 
         Raises:
             NotFound: There is no branch of this name.
-            AlreadyExists: There is one, and tables were given.
+            AlreadyExists: There is a branch of this name, and `tables` is given.
             UnsupportedFeature: One of the tables cannot be branched.
         """
         from lakeward.lake.branch import branch_of
@@ -225,13 +248,18 @@ class Tables:
         return branch_of(self._context, self._transactions.begin, name, tables)
 
     def iceberg_catalog(self) -> RestCatalog:
-        """The lake's Iceberg tables as the service offers them to other engines over HTTP."""
+        """Return the Iceberg catalog of the lake, which the service offers over HTTP."""
         from lakeward.lake.rest_catalog import RestCatalog
 
-        return RestCatalog(self._context, self._transactions, self.create)
+        return RestCatalog(self._context, self._transactions)
 
     def branches(self) -> list[Branch]:
-        """The named branches, by name."""
+        """Return the named branches, by name."""
         from lakeward.lake.branch import branches_of
 
         return branches_of(self._context, self._transactions.begin)
+
+    def _table_of(self, name: TableName) -> Table:
+        from lakeward.lake.table import Table
+
+        return Table(self._context, name, self._transactions)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput, TableNotFound
+from lakeward.errors import InvalidInput
 from lakeward.lake.snapshot import LakeSnapshot
-from lakeward.log import heads, tags
+from lakeward.log import heads, positions, renames, tags
+from lakeward.log.positions import Place
 from lakeward.log.tags import LoggedTag
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_datetime, to_ms
-from lakeward.model.names import TableName, hint_for_unknown
+from lakeward.write.commit.publications import follow_all
 from lakeward.write.transaction.registration import LeaseKeeper
 
 
@@ -23,11 +24,12 @@ class Tag:
 
     Attributes:
         moment: The time of the cut.
-        versions: The version of each table, including dropped ones.
+        versions: The version of each table, including dropped ones, by the name it had then.
         whole: Whether it covers all tables that the lake had then.
         actor: Who made it.
         message: Why.
         created: When it was made.
+        names_now: The name of each table now, or its last one if it was dropped, by its name then.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Tag:
     actor: str
     message: str | None
     created: datetime
+    names_now: Mapping[str, str]
 
 
 class Tagging:
@@ -77,38 +80,44 @@ class Tagging:
         self._context.database.check_writable()
         checked, flag = checked_name(name), arguments.flag(replace, "replace")
         arguments.optional_text(message, "message")
-        with LakeSnapshot(self._context, self._keeper, at) as cut:
-            found = {t.log_head.name: t for t in cut}
-            if tables is not None:
-                wanted = [TableName.parse(t) for t in arguments.texts(tables, "tables")]
-                missing = next((t for t in wanted if t not in found), None)
-                if missing is not None:
-                    what = f"The lake has, or had then, no table {missing}."
-                    hint = hint_for_unknown(missing, found)
-                    raise TableNotFound(what, hint=hint, table=str(missing))
-                found = {t: found[t] for t in wanted}
-            if not found:
-                what = f"The tag {checked!r} would name no table."
-                raise InvalidInput(what, hint="Make a table first, or choose a later moment.")
-            versions = {t.log_head.table_id: t.version for t in found.values()}
-            newest = max(t.timestamp_ms for t in found.values())
-            moment = max(now_ms(), newest) if cut.moment is None else to_ms(cut.moment)
+        cut = LakeSnapshot(self._context, self._keeper, self._newest() if at is None else at)
+        if tables is not None:
+            cut = cut.only(arguments.texts(tables, "tables"))
+        found = list(cut)
+        if not found:
+            what = f"The tag {checked!r} would name no table."
+            raise InvalidInput(what, hint="Make a table first, or choose a later moment.")
+        with cut:
+            versions = {t.log_head.table_id: t.version for t in found}
+            newest = max(t.timestamp_ms for t in found)
+            moment = max(now_ms(), newest) if at is None else to_ms(cut.moment or newest)
             new = LoggedTag(
-                checked, moment, tables is None, self._context.actor, message, now_ms(), versions
+                name=checked,
+                moment_ms=moment,
+                whole=tables is None,
+                actor=self._context.actor,
+                message=message,
+                created_ms=now_ms(),
+                position=cut.position,
+                versions=versions,
             )
             make(self._context, new, replace_known=flag)
-        names = {str(n): t.version for n, t in sorted(found.items())}
-        return _tag(new, names)
+        return _tag(new, cut.versions, cut.names_now)
 
     def tags(self) -> list[Tag]:
         """Return the tags, ordered by the time of their cuts."""
         with self._context.database.read() as session:
             found = tags.every(session)
             ids = {table_id for one in found for table_id in one.versions}
-            names = {i: str(heads.ever_by_id(session, i).name) for i in ids}
-        return [
-            _tag(one, dict(sorted((names[i], v) for i, v in one.versions.items()))) for one in found
-        ]
+            known = {i: heads.ever_by_id(session, i) for i in ids}
+            names = renames.AllNames(session)
+        out = []
+        for one in found:
+            tables = sorted((str(names.at(known[i], v)), v, i) for i, v in one.versions.items())
+            versions = {then: version for then, version, _ in tables}
+            now = {then: str(known[i].name) for then, _, i in tables}
+            out.append(_tag(one, versions, now))
+        return out
 
     def untag(self, name: str) -> None:
         """Drop a tag; the versions it named are no longer kept for it.
@@ -121,8 +130,17 @@ class Tagging:
         self._context.database.check_writable()
         untag(self._context, name)
 
+    def _newest(self) -> Place | None:
+        """Return the place of the newest transaction, None if there is none.
 
-def _tag(found: LoggedTag, versions: Mapping[str, int]) -> Tag:
+        The cut after it has all earlier transactions, so that `changes` can continue after it.
+        """
+        follow_all(self._context)
+        with self._context.database.read() as session:
+            return positions.newest(session)
+
+
+def _tag(found: LoggedTag, versions: Mapping[str, int], names_now: Mapping[str, str]) -> Tag:
     return Tag(
         found.name,
         to_datetime(found.moment_ms),
@@ -131,4 +149,5 @@ def _tag(found: LoggedTag, versions: Mapping[str, int]) -> Tag:
         found.actor,
         found.message,
         to_datetime(found.created_ms),
+        names_now,
     )

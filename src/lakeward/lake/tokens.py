@@ -36,12 +36,12 @@ class Token:
     """An access token, without its secret.
 
     Attributes:
-        token_id: By which it is listed and revoked.
+        token_id: The id by which the token is listed and revoked.
         name: Who uses it: commits that are made with it record this name.
         role: `reader`, `writer` or `admin`.
-        tables: Patterns of the tables that it opens.
-        actor: Who created it.
-        valid: Whether it opens anything now: it is neither expired nor revoked.
+        tables: Patterns of the tables that the token gives access to.
+        actor: Who created the token.
+        valid: Whether the token is neither expired nor revoked.
     """
 
     token_id: str
@@ -57,7 +57,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class NewToken(Token):
-    """A token as it is created.
+    """A new token, with its secret.
 
     Attributes:
         secret: The text to give to its user. It is shown once and kept nowhere.
@@ -70,7 +70,7 @@ class NewToken(Token):
 
 
 class Tokens:
-    """The part of a lake that knows who may use its service."""
+    """The part of a lake's interface that manages access tokens for its service."""
 
     _context: LakeContext
     _transactions: Transactions
@@ -86,12 +86,13 @@ class Tokens:
         """Create an access token for the service.
 
         Args:
-            name: Who uses it, in letters, digits, `_`, `-`, `.` and `@`. Commits record it. A name
-                with the token's id unless given.
+            name: Who uses it, in letters, digits, `_`, `-`, `.` and `@`. Commits record it. Unless
+                given, `token-` and the token's id.
             role: `reader` reads; `writer` also creates tables and appends rows; `admin` does
                 everything.
-            tables: A pattern of the tables that it opens, or several: `gold.*`, `sales.orders`.
-            expires: After which time it opens nothing: `30d`, `12h`. None for never.
+            tables: A pattern of the tables that it gives access to, or several: `gold.*`,
+                `sales.orders`.
+            expires: How long the token is valid: `30d`, `12h`. None for no limit.
 
         Raises:
             InvalidInput: The name, the role, a pattern or the time is wrong. Nothing was created.
@@ -124,13 +125,13 @@ class Tokens:
         return NewToken(**_facts(row, now), secret=f"lkw_{token_id}_{secret}")
 
     def tokens(self) -> list[Token]:
-        """The access tokens, oldest first, expired and revoked ones too."""
+        """Return the access tokens, including expired and revoked ones, oldest first."""
         with self._context.database.read() as session:
             now = self._context.database.clock_ms(session)
             return [Token(**_facts(row, now)) for row in tokens.every(session)]
 
     def revoke_token(self, token_id: str) -> Token:
-        """Make a token useless from now on.
+        """Revoke a token, so that it gives no access from now on; return the revoked token.
 
         Raises:
             NotFound: There is no token of this id.
@@ -148,7 +149,7 @@ class Tokens:
         return Token(**_facts(row, now))
 
     def token_of(self, secret: str) -> Token | None:
-        """The valid token whose secret this is; None if there is none."""
+        """Return the valid token that has this secret; None if there is none."""
         parsed = _FORM.fullmatch(arguments.text(secret, "secret"))
         if parsed is None:
             return None
@@ -161,9 +162,9 @@ class Tokens:
         return found if found.valid else None
 
     def acting_as(self, actor: str) -> Self:
-        """The same lake for another actor, whose name commits and the audit trail record.
+        """Return the same lake for another actor, whose name commits and the audit trail record.
 
-        It shares connections with this object, so close only this one.
+        The returned lake shares the connections of this object: close only this object.
         """
         arguments.text(actor, "actor")
         other = copy(self)

@@ -54,7 +54,7 @@ class Trail:
         action: str | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
-        limit: int = 100,
+        limit: int | None = 100,
     ) -> list[AuditRecord]:
         """Return who did what to the tables, including dropped ones, newest first.
 
@@ -64,7 +64,7 @@ class Trail:
             action: Only this action: `WRITE`, `DELETE`, `CREATE TABLE`, `DROP TABLE`, …
             since: Only from this time on.
             until: Only up to this time.
-            limit: At most so many.
+            limit: How many to return at most; None for all.
         """
         own = arguments.optional_text(action, "action")
         with self._context.database.read() as session:
@@ -75,7 +75,7 @@ class Trail:
                 action=None if own is None else own.upper(),
                 since_ms=0 if since is None else to_ms(since),
                 until_ms=_FOREVER if until is None else to_ms(until),
-                limit=arguments.whole(limit, "limit"),
+                limit=_FOREVER if limit is None else arguments.whole(limit, "limit"),
             )
         return [_record(name, entry) for name, entry in found]
 

@@ -1,4 +1,4 @@
-"""How a lake begins transactions, and runs functions in them until they commit."""
+"""Begins transactions of a lake, and runs functions in them until they commit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Begins the transactions of a lake: what they share is kept here."""
+    """Begins the transactions of a lake, and has the objects that all of them share."""
 
     context: LakeContext
     keeper: LeaseKeeper
@@ -45,7 +45,8 @@ class Transactions:
     ) -> Transaction:
         """Begin a transaction and take its locks; the arguments are those of `Lake.transaction`.
 
-        `attempts` counts how often its function was begun; with `reruns` it can be run again.
+        `attempts` is how often the function of the transaction was started, and `reruns` whether it
+        can be run again.
         """
         from lakeward.write.transaction.lifecycle import Lifecycle
         from lakeward.write.transaction.transaction import Transaction
@@ -115,7 +116,7 @@ class Transactions:
 
 
 def _engine(spark: Any) -> dict[str, Any]:
-    """Arguments that make Spark execute the transaction, if a session is given."""
+    """Return the arguments that make Spark execute the transaction; none without a session."""
     if spark is None:
         return {}
     from lakeward.write.spark.executor import SparkExecutor

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Upkeep:
-    """The part of a lake that keeps its store and its published files in order."""
+    """The part of a lake's interface that publishes commits, and copies and checks the store."""
 
     _context: LakeContext
     _background: BackgroundWorker
@@ -83,7 +83,7 @@ class Upkeep:
         """Fill this lake's empty store from what is published in its warehouse.
 
         Args:
-            progress: Called with how many tables are done, and of how many.
+            progress: Called with the number of tables done, and of all tables.
         """
         from lakeward.maintain.rebuild import rebuild
 
@@ -97,19 +97,20 @@ class Upkeep:
         fix: bool = False,
         progress: Progress | None = None,
     ) -> Report:
-        """Check every promise of the lake: the log against itself and against published files.
+        """Check that the log is consistent in itself and with the published files.
 
-        Open the lake with `repair=False` to see it as it is.
+        Open the lake with `repair=False`, because opening repairs a part of what this finds.
 
         Args:
             tables: Only these tables; all when None.
             fix: Publish ratified commits whose files are missing or incomplete, enter Iceberg
-                tables again that were taken out of the catalog, and roll back transactions of dead
-                processes. The report is about the lake after that.
-            progress: Called with how much is done, and of how much.
+                tables again that were removed from the catalog, insert rows that the statistics
+                index lacks, and roll back transactions of dead processes. The report describes the
+                lake after these repairs.
+            progress: Called with the number of versions and files checked, and of all of them.
 
         Raises:
-            TableNotFound: A name is unknown.
+            TableNotFound: The lake has no table of one of the names.
         """
         from lakeward.maintain.doctor import examine, mend
 

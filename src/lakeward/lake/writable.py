@@ -1,4 +1,4 @@
-"""Changes of one table, each in a transaction of its own."""
+"""The methods of a table that change its rows, each in a separate transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Writable:
-    """The part of a table that changes it: one call, one transaction, one version.
+    """The part of a table's interface that changes rows: each call is one transaction and version.
 
     A call either commits and returns, or raises and changes nothing; `value` of the result is the
     `RowChanges`. Several changes that belong together, or several tables, go into
@@ -122,9 +122,10 @@ class Writable:
         Args:
             data: As in `Transaction.append`.
             on: The columns that make the key, or a condition: see `Transaction.merge`.
-            matched: What becomes of rows of the table that have a partner.
-            not_matched: What becomes of rows of the data that have none.
-            not_matched_by_source: What becomes of rows of the table that have none.
+            matched: What to do with rows of the table that have a partner in the data.
+            not_matched: What to do with rows of the data that have no partner in the table.
+            not_matched_by_source: What to do with rows of the table that have no partner in the
+                data.
             message: Why; kept with the commit.
 
         Raises:

@@ -63,19 +63,44 @@ class _Entry(TypedDict):
 
 
 class Link(NamedTuple):
-    """The last entry of a table's chain, as its head row holds it."""
+    """The last entry of a table's chain, as stored in the table's head row."""
 
     seq: int
     hash: str
 
 
-def anchor_of(head: Head) -> str | None:
-    """Return the newest entry of a table's trail as `number:hash`; None without entries."""
-    return f"{head.audit_seq}:{head.audit_hash}" if head.audit_seq else None
+class Anchor(NamedTuple):
+    """An entry of a trail as it is in a published commit: `number:hash:trail`.
+
+    `trail` is empty in commits that were published before anchors named their trail.
+    """
+
+    number: int
+    hash: str
+    trail: str
+
+    @classmethod
+    def of_text(cls, text: str) -> Anchor:
+        """Return the anchor that a text contains; one of no entry if it cannot be understood."""
+        number, _, rest = text.partition(":")
+        digest, _, trail = rest.partition(":")
+        return cls(int(number) if number.isdecimal() else 0, digest, trail)
+
+
+def trail_of(store: str, table_id: int) -> str:
+    """Return the id of a table's trail, which no other trail of any store has."""
+    return f"{store}.{table_id}" if store else ""
+
+
+def anchor_of(head: Head, store: str) -> str | None:
+    """Return the newest entry of a table's trail as `number:hash:trail`; None without entries."""
+    if not head.audit_seq:
+        return None
+    return f"{head.audit_seq}:{head.audit_hash}:{trail_of(store, head.table_id)}"
 
 
 def record(session: Session, head: Head, **entry: Unpack[_Entry]) -> Head:
-    """Append an entry to a table's chain; the changed head, which the caller stores."""
+    """Append an entry to a table's chain; return the changed head, which the caller must store."""
     link = add(session, head, **entry)
     return replace(head, audit_seq=link.seq, audit_hash=link.hash)
 
@@ -91,7 +116,7 @@ def add(
     version: int | None = None,
     detail: dict[str, Any] | None = None,
 ) -> Link:
-    """Append an entry to a table's chain; the link, which the caller stores in the head."""
+    """Append an entry to a table's chain; return the link, which the caller stores in the head."""
     seq, text = head.audit_seq + 1, dumps(detail or {})
     content = (seq, at_ms, actor, action, transaction_id, version, text)
     digest = _digest(head.audit_hash, content)
@@ -113,7 +138,7 @@ def add(
 
 
 def entries(session: Session, table_id: int) -> Iterator[AuditEntry]:
-    """A table's trail, oldest first."""
+    """Yield the entries of a table's trail, oldest first."""
     for chunk in session.stream(_OF_TABLE, {"table_id": table_id}):
         for row in chunk:
             yield AuditEntry(*row)
@@ -129,7 +154,7 @@ def found(
     until_ms: int,
     limit: int,
 ) -> list[tuple[TableName, AuditEntry]]:
-    """Return entries of one table or of all, including dropped tables, newest first."""
+    """Return the newest entries that match all filters, newest first; dropped tables included."""
     given = {
         "every_table": int(table is None),
         "namespace": "" if table is None else table.namespace,
@@ -147,7 +172,7 @@ def found(
 
 
 def broken_at(session: Session, head: Head) -> int | None:
-    """The first entry that does not fit the chain, or None when the chain is whole."""
+    """Return the number of the first entry that breaks the chain; None if it is intact."""
     previous, expected = GENESIS, 1
     for entry in entries(session, head.table_id):
         if entry.seq != expected or entry.hash != _digest(previous, _content(entry)):

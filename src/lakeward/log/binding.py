@@ -1,6 +1,6 @@
-"""The store's own settings, and among them its warehouse.
+"""Settings of the store itself, among them the warehouse to which it is bound.
 
-A marker file in the warehouse has the same identity as the setting.
+A marker file in the warehouse holds the same random identity as the store's setting.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _INSERT = insertion(store, "")
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The warehouse's full name and the store's `Database.place` when the two were bound."""
+    """The path or URL of the warehouse and the store's `Database.place` when they were bound."""
 
     identity: str
-    """A random id that both hold."""
+    """The random id in the store's setting and in the warehouse's marker file."""
     warehouse: str
     store: str
     spelled: str = ""
-    """The warehouse as the user spelled it, perhaps with symbolic links."""
+    """The warehouse as the user wrote it, perhaps with symbolic links."""
 
 
 def read(session: Session) -> Binding | None:
-    """The recorded warehouse; None if none was bound yet."""
+    """Return the warehouse to which the store is bound; None if it has not been bound yet."""
     text = get_setting(session, _KEY)
     if text is None:
         return None
@@ -43,25 +43,25 @@ def read(session: Session) -> Binding | None:
 
 
 def write(session: Session, new: Binding) -> None:
-    """Record a warehouse, in place of an earlier one."""
+    """Record the warehouse to which the store is bound; replace an earlier one."""
     put_setting(session, _KEY, orjson.dumps(asdict(new)).decode())
 
 
 def get_setting(session: Session, key: str) -> str | None:
-    """A setting of the store itself, or None."""
+    """Return the value of a setting of the store itself, or None."""
     row = session.row(_GET, {"key": key})
     return row[0] if row else None
 
 
 def put_setting(session: Session, key: str, value: str) -> None:
-    """Set a setting of the store itself."""
+    """Set the value of a setting of the store itself."""
     session.run(_DELETE, {"k": key})
     session.run(_INSERT, {"key": key, "value": value})
 
 
 @lru_cache
 def _binding(text: str) -> Binding:
-    """The binding from its JSON text; cached, because every transaction reads it."""
+    """Parse a binding from JSON text; cached, because every transaction reads it."""
     try:
         return Binding(**orjson.loads(text))
     except (TypeError, orjson.JSONDecodeError) as error:

@@ -1,7 +1,7 @@
 """Branches of tables with their directories, and clones.
 
 A branch belongs to a transaction and ends with it, or has a name and stays until it is published or
-dropped. While its row exists, the version that it was made from must be kept.
+dropped. While the row of a branch exists, its base version must be kept.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ _NAMED = Statement(
 _OF_NAME = Statement(
     f"SELECT {_COLUMNS} FROM lakeward_branch b WHERE b.name = :name ORDER BY b.table_id"  # noqa: S608  our names
 )
+_OF_OWNER = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_branch b WHERE b.owner = :owner AND b.name IS NOT NULL
+    ORDER BY b.table_id"""  # noqa: S608  our names
+)
 _REBASE = Statement(
     """UPDATE lakeward_branch SET base_version = :version
     WHERE table_id = :id AND directory = :place"""
@@ -51,6 +55,8 @@ _INHERIT = Statement(
     SELECT :table_id, source_id, source_version FROM lakeward_clone WHERE table_id = :source_id
     ON CONFLICT DO NOTHING"""
 )
+# A clone inherits the sources of its source, which are older tables.
+_SOURCE = Statement("SELECT max(source_id) FROM lakeward_clone WHERE table_id = :table_id")
 _DELETE_CLONE = Statement("DELETE FROM lakeward_clone WHERE table_id = :table_id")
 _CLONES = Statement(
     """SELECT table_id, info FROM lakeward_commit WHERE operation = 'CLONE'
@@ -64,18 +70,18 @@ class LoggedBranch:
 
     table_id: int
     directory: str
-    """Below the table's location."""
+    """The branch's directory, relative to the table's location."""
     owner: str
-    """The transaction's id, or the id that all tables of a named branch share."""
+    """The id of the branch's transaction, or the id that all tables of a named branch share."""
     name: str | None
-    """None for a transaction's branch."""
+    """The name of a named branch; None for the branch of a transaction."""
     base_version: int
     actor: str
     created_ms: int
 
 
 def insert(session: Session, new: LoggedBranch) -> bool:
-    """Insert a branch; False when its directory, or its name for this table, is taken."""
+    """Insert a branch; return False if its directory or its name is already used in this table."""
     row: dict[str, Any] = {name: getattr(new, name) for name in branch.columns}
     return session.run(_INSERT, row) == 1
 
@@ -86,23 +92,28 @@ def delete(session: Session, table_id: int, directory: str) -> None:
 
 
 def ended(session: Session) -> list[LoggedBranch]:
-    """Branches of transactions that ended, and named ones that are published."""
+    """Return branches whose transaction has ended, and named branches that were published."""
     return [LoggedBranch(*row) for row in session.rows(_ENDED)]
 
 
 def live_directories(session: Session, table_id: int) -> set[str]:
-    """The directories of a table's branches that are in use."""
+    """Return the directories of a table's branches that are still in use."""
     return {row[0] for row in session.rows(_LIVE, {"table_id": table_id})}
 
 
 def named(session: Session, name: str | None = None) -> list[LoggedBranch]:
-    """The branches of a name, one for each table; without a name all that are not published."""
+    """Return the branches of a name, one per table; without a name all that are not published."""
     rows = session.rows(_NAMED) if name is None else session.rows(_OF_NAME, {"name": name})
     return [LoggedBranch(*row) for row in rows]
 
 
+def of_owner(session: Session, owner: str) -> list[LoggedBranch]:
+    """Return the rows of the named branch that has this id; none if it was dropped."""
+    return [LoggedBranch(*row) for row in session.rows(_OF_OWNER, {"owner": owner})]
+
+
 def rebase(session: Session, table_id: int, directory: str, version: int) -> None:
-    """Set the base version of a branch that has no changes yet."""
+    """Set the base version of a new branch, in a directory, of a table."""
     session.run(_REBASE, {"id": table_id, "place": directory, "version": version})
 
 
@@ -112,22 +123,28 @@ def unname(session: Session, owner: str) -> None:
 
 
 def held_versions(session: Session, table_id: int) -> set[int]:
-    """Versions of a table whose files branches and clones use, and vacuum must keep."""
+    """Return the versions of a table whose files branches and clones use; vacuum keeps them."""
     return {row[0] for row in session.rows(_HELD, {"table_id": table_id})}
 
 
 def insert_clone(session: Session, table_id: int, source_id: int, source_version: int) -> None:
-    """Record that a table uses files of a version of another one, and of that one's sources."""
+    """Record that a clone uses files of a version of its source, and of the source's sources."""
     row = {"table_id": table_id, "source_id": source_id, "source_version": source_version}
     session.run(_INSERT_CLONE, row)
     session.run(_INHERIT, {"table_id": table_id, "source_id": source_id})
 
 
+def clone_source(session: Session, table_id: int) -> int | None:
+    """Return the id of the table that a table was cloned from; None if it is no clone."""
+    found: int | None = session.row(_SOURCE, {"table_id": table_id})[0]
+    return found
+
+
 def delete_clone(session: Session, table_id: int) -> None:
-    """Delete the record of a clone's origin, when the clone's own files are deleted."""
+    """Delete the record of a clone's sources, when the clone's own files are deleted."""
     session.run(_DELETE_CLONE, {"table_id": table_id})
 
 
 def clones(session: Session) -> list[tuple[int, str]]:
-    """The tables that were made as clones, oldest first, each with its commit's info as text."""
+    """Return the tables created as clones, oldest first: table id, info of the commit as JSON."""
     return [(table_id, info) for table_id, info in session.rows(_CLONES)]

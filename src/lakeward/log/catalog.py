@@ -1,8 +1,8 @@
-"""The Iceberg catalog inside the store: the current metadata document of every table.
+"""The Iceberg catalog inside the store: the location of each table's current metadata document.
 
-pyiceberg's `SqlCatalog` and Iceberg's `JdbcCatalog` share these two tables, so engines with either
-open the lake's Iceberg tables directly. Every commit moves a table's pointer by compare-and-set on
-its row; the lake does so inside the ratifying transaction.
+pyiceberg's `SqlCatalog` and Iceberg's `JdbcCatalog` use these two tables, so engines that support
+either catalog open the lake's Iceberg tables directly. Every commit replaces a table's location by
+compare-and-set on its row; Lakeward does so inside the ratifying transaction.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from lakeward.errors import AlreadyExists
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 from lakeward.model.names import TableName
+from lakeward.model.namespaces import DEFAULT
 
 CATALOG: Final = "lakeward"
 """The catalog's name, by which engines open it."""
-NAMESPACE: Final = "default"
-"""The namespace of tables without one, because Iceberg requires one."""
+NAMESPACE: Final = DEFAULT
+"""The namespace, in the catalog, of tables without a namespace, because Iceberg requires one."""
 
-_OF_TABLE = f"catalog_name = '{CATALOG}' AND table_namespace = :namespace AND table_name = :name"
+# The same tables hold views, which other engines and the REST catalog make.
+_TABLE = "(iceberg_type IS NULL OR iceberg_type = 'TABLE')"
+_OF_TABLE = (
+    f"catalog_name = '{CATALOG}' AND table_namespace = :namespace AND table_name = :name"
+    f" AND {_TABLE}"
+)
 _POINTER = Statement(
     f"SELECT metadata_location FROM iceberg_tables WHERE {_OF_TABLE}"  # noqa: S608  our names
 )
@@ -28,7 +34,7 @@ _LOCK = Statement(
 )
 _ALL = Statement(
     f"""SELECT table_namespace, table_name, metadata_location FROM iceberg_tables
-    WHERE catalog_name = '{CATALOG}'"""  # noqa: S608  our names
+    WHERE catalog_name = '{CATALOG}' AND {_TABLE}"""  # noqa: S608  our names
 )
 _INSERT = Statement(
     """INSERT INTO iceberg_tables
@@ -47,10 +53,6 @@ _POINTING = Statement(
 _RENAME = Statement(
     f"""UPDATE iceberg_tables SET table_namespace = :new_namespace, table_name = :new_name
     WHERE {_OF_TABLE}"""  # noqa: S608  our names
-)
-_NAMESPACES = Statement(
-    f"""SELECT DISTINCT namespace FROM iceberg_namespace_properties
-    WHERE catalog_name = '{CATALOG}' ORDER BY namespace"""  # noqa: S608  our names
 )
 _DELETE = Statement(
     f"DELETE FROM iceberg_tables WHERE {_OF_TABLE}"  # noqa: S608  our names
@@ -71,29 +73,29 @@ _LEAVE_NAMESPACES = Statement(
 
 
 def identifier(name: TableName) -> tuple[str, str]:
-    """A table's namespace and name in the catalog."""
+    """Return a table's namespace and name in the catalog."""
     return name.namespace or NAMESPACE, name.name
 
 
 def pointer(session: Session, name: TableName) -> str | None:
-    """The location of a table's metadata document; None if the catalog has no such table."""
+    """Return the location of a table's metadata document; None if it is not in the catalog."""
     row = session.row(_POINTER, _key(name))
     return row[0] if row else None
 
 
 def pointers(session: Session) -> dict[tuple[str, str], str | None]:
-    """Every table's current metadata document, by namespace and name."""
+    """Return the location of every table's metadata document, by namespace and name."""
     return {(namespace, name): place for namespace, name, place in session.rows(_ALL)}
 
 
 def lock(session: Session, name: TableName) -> str | None:
-    """The same as `pointer`, with a lock on the row until the session ends."""
+    """Lock a table's row until the session ends, and return what `pointer` returns."""
     row = session.row(_LOCK, _key(name))
     return row[0] if row else None
 
 
 def insert(session: Session, name: TableName, location: str) -> None:
-    """Insert a table; `AlreadyExists` if the catalog has one of that name."""
+    """Insert a table; raise `AlreadyExists` if the catalog has a table of that name."""
     if not _insert(session, CATALOG, name, location):
         namespace, table = identifier(name)
         what = f"The lake's Iceberg catalog has a table {namespace}.{table} already."
@@ -102,32 +104,22 @@ def insert(session: Session, name: TableName, location: str) -> None:
 
 
 def swap(session: Session, name: TableName, old: str, new: str) -> bool:
-    """Move a table's pointer, if it still is `old`; whether it was."""
+    """Replace a table's metadata location if it is still `old`; return whether it was."""
     params = {**_key(name), "old": old, "new": new, "before": old}
     return session.run(_SWAP, params) == 1
 
 
 def pointing_to(session: Session, location: str) -> list[str]:
-    """The names of the tables whose current metadata document is at a location."""
+    """Return the names of the tables whose current metadata document is at a location."""
     return [f"{n}.{t}" for n, t in session.rows(_POINTING, {"location": location})]
 
 
 def rename(session: Session, old: tuple[str, str], name: TableName) -> None:
-    """Rename a table and keep its pointer."""
+    """Rename a table; keep the location of its metadata document."""
     namespace, table = identifier(name)
     session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace})
     new = {"new_namespace": namespace, "new_name": table}
     session.run(_RENAME, {"namespace": old[0], "name": old[1], **new})
-
-
-def namespaces(session: Session) -> list[str]:
-    """The namespaces that were entered, also those without tables."""
-    return [row[0] for row in session.rows(_NAMESPACES)]
-
-
-def enter_namespace(session: Session, namespace: str) -> bool:
-    """Enter a namespace; whether it was not there."""
-    return session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace}) == 1
 
 
 def delete(session: Session, name: TableName) -> None:
@@ -136,23 +128,23 @@ def delete(session: Session, name: TableName) -> None:
 
 
 def branch_catalog(branch: str) -> str:
-    """The name of a branch's own catalog, which is in the same two tables."""
+    """Return the name of a branch's catalog, whose rows are in the same two tables."""
     return f"branch_{branch}"
 
 
 def enter_branch(session: Session, branch: str, name: TableName, location: str) -> None:
-    """Insert a table of a branch, unless it exists."""
+    """Insert a table into a branch's catalog, unless it exists there."""
     _insert(session, branch_catalog(branch), name, location)
 
 
 def branch_pointer(session: Session, branch: str, name: TableName) -> str | None:
-    """The location of the metadata document of a branch's table, or None."""
+    """Return the location of the metadata document of a branch's table, or None."""
     row = session.row(_BRANCH_POINTER, {"catalog": branch_catalog(branch), **_key(name)})
     return row[0] if row else None
 
 
 def leave_branch(session: Session, branch: str) -> None:
-    """Delete all tables of a branch from the catalog."""
+    """Delete all tables and namespaces of a branch's catalog."""
     session.run(_LEAVE, {"catalog": branch_catalog(branch)})
     session.run(_LEAVE_NAMESPACES, {"catalog": branch_catalog(branch)})
 

@@ -15,12 +15,12 @@ from lakeward.model.values import Value, from_json, to_json
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON text."""
+    """Return a value as compact JSON text."""
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def loads(text: str) -> Any:
-    """The value of JSON text; `StoreCorrupt` if it is none."""
+    """Parse JSON text; raise `StoreCorrupt` if it is not valid."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -30,7 +30,7 @@ def loads(text: str) -> Any:
 
 
 def info_text(info: CommitInfo) -> str:
-    """The parts of a commit's info that have no column, as JSON."""
+    """Return, as JSON, the parts of a commit's info that have no column."""
     body: dict[str, Any] = {"engine": info.engine, "members": info.members}
     if info.parameters:
         body["parameters"] = info.parameters
@@ -56,7 +56,7 @@ def info_text(info: CommitInfo) -> str:
 
 
 def info_of(transaction_id: str, operation: str, actor: str, text: str) -> CommitInfo:
-    """The info from its columns and the text of `info_text`."""
+    """Return the commit info read from its columns and from the text that `info_text` wrote."""
     body = loads(text)
     return CommitInfo(
         transaction_id=transaction_id,
@@ -86,7 +86,7 @@ FILE_COLUMNS: Final = ("table_id", "added_version", "ordinal", "removed_version"
 
 
 def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:
-    """A file's row, in the order of `FILE_COLUMNS`."""
+    """Return a file as a row, in the order of `FILE_COLUMNS`."""
     f = source.file
     return (
         table_id,
@@ -105,22 +105,22 @@ def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:
 
 
 def partition_text(values: Mapping[int, Value]) -> str | None:
-    """Partition values as the log stores them: equal text for equal partitions."""
+    """Return partition values as stored in the log: equal partitions have equal text."""
     return dumps({i: to_json(v) for i, v in sorted(values.items())}) if values else None
 
 
 def partition_of(text: str | None) -> dict[int, Value]:
-    """The values from the text of `partition_text`."""
+    """Return the partition values read from text that `partition_text` wrote."""
     return {int(k): from_json(v) for k, v in loads(text).items()} if text else {}
 
 
 def optional_text(value: Mapping[str, Any] | None) -> str | None:
-    """Compact JSON text, or None."""
+    """Return a value as compact JSON text; None for None."""
     return None if value is None else dumps(value)
 
 
 def file_of(row: Any) -> LoggedFile:
-    """The file from a row of `FILE_COLUMNS` without the table's id."""
+    """Return the file read from a row of `FILE_COLUMNS` without the table id."""
     added, ordinal, removed, path, size, rows, modified, partition, stats, vector, extra = row
     return LoggedFile(
         DataFile(
@@ -140,7 +140,7 @@ def file_of(row: Any) -> LoggedFile:
 
 
 def head_of(row: Any) -> Head:
-    """The head from a row of `lakeward_head` as `heads` selects it."""
+    """Return the head read from a row of `lakeward_head` as `heads` selects it."""
     table_id, uuid, namespace, name, format_name, location, guarded, *rest = row
     return Head(
         table_id, uuid, TableName(namespace, name), format_name, location, bool(guarded), *rest

@@ -1,4 +1,4 @@
-"""Commits: their rows and change files, history, and versions by time."""
+"""Commits: their rows and change files, history, and the version at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import app_transaction, change_file, commit
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo
-from lakeward.model.file import DataFile
+from lakeward.model.file import LIVE, DataFile
 from lakeward.model.names import TableName
 
 _PAGE = 100
@@ -54,8 +54,8 @@ _MAYBE_MOVES = Statement(
 )
 _OF_OPERATION = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_commit
-    WHERE table_id = :table_id AND operation = :operation ORDER BY version DESC
-    LIMIT :limit"""  # noqa: S608  our names
+    WHERE table_id = :table_id AND operation = :operation AND version < :before
+    ORDER BY version DESC LIMIT :limit"""  # noqa: S608  our names
 )
 _FIRST = Statement("SELECT min(version) FROM lakeward_commit WHERE table_id = :table_id")
 _COUNT = Statement("SELECT count(*) FROM lakeward_commit")
@@ -99,7 +99,7 @@ class LoggedCommit:
 
 
 def insert(session: Session, table_id: int, new: Commit, definition_id: int | None) -> None:
-    """Insert a commit's own row, its application transactions and its change files."""
+    """Insert a commit's row, its application transactions, change files and domains."""
     info = new.info
     session.run(
         _INSERT,
@@ -126,7 +126,7 @@ def insert(session: Session, table_id: int, new: Commit, definition_id: int | No
 def insert_many(
     session: Session, table_id: int, new: Iterable[Commit], definitions_at: dict[int, int]
 ) -> None:
-    """Insert very many commits' rows, their application transactions and change files."""
+    """Insert many commits in bulk, with application transactions, change files and domains."""
     applications: list[dict[str, Any]] = []
     changing: list[Commit] = []
     configured: list[tuple[int, Mapping[str, str | None]]] = []
@@ -158,7 +158,7 @@ def insert_many(
 
 
 def full(session: Session, table_id: int, version: int) -> Commit:
-    """A version with all its actions, from which it is published."""
+    """Return a version with all its actions, for publishing; raise `VersionNotFound` if missing."""
     key = {"table_id": table_id, "version": version}
     row = session.row(_ONE, key)
     if row is None:
@@ -180,7 +180,7 @@ def full(session: Session, table_id: int, version: int) -> Commit:
 
 
 def one(session: Session, table_id: int, version: int) -> LoggedCommit | None:
-    """A commit's row, if there is such a version."""
+    """Return the row of a version's commit, or None if there is no such version."""
     row = session.row(_ONE, {"table_id": table_id, "version": version})
     return _logged(row) if row else None
 
@@ -188,32 +188,49 @@ def one(session: Session, table_id: int, version: int) -> LoggedCommit | None:
 def history(
     session: Session, table_id: int, *, low: int, high: int, limit: int
 ) -> list[LoggedCommit]:
-    """Commits of a version range, newest first."""
+    """Return at most `limit` commits of a version range, newest first."""
     params = {"table_id": table_id, "low": low, "high": high, "limit": limit}
     return [_logged(row) for row in session.rows(_HISTORY, params)]
 
 
 def between(session: Session, table_id: int, low_ms: int, high_ms: int) -> list[LoggedCommit]:
-    """Commits of a time range, oldest first."""
+    """Return the commits of a time range, oldest first."""
     params = {"table_id": table_id, "low": low_ms, "high": high_ms}
     return [_logged(row) for row in session.rows(_BETWEEN, params)]
 
 
 def moves(session: Session, table_id: int, after: int, version: int) -> list[int]:
-    """Return the versions after `after`, up to `version`, that only moved rows to other files."""
+    """Return the versions in (`after`, `version`] that only moved rows to other files."""
     params = {"table_id": table_id, "after": after, "version": version, "sign": '%"data_change"%'}
     found = map(_logged, session.rows(_MAYBE_MOVES, params))
     return [c.version for c in found if not c.info.data_change]
 
 
-def newest_of(session: Session, table_id: int, operation: str, *, limit: int) -> list[LoggedCommit]:
-    """Return the newest commits of one operation, newest first."""
-    params = {"table_id": table_id, "operation": operation, "limit": limit}
+def first_timestamp_ms(session: Session, table_id: int) -> int | None:
+    """Return when the oldest known version was committed, in milliseconds; None without one."""
+    version = first_version(session, table_id)
+    found = None if version is None else one(session, table_id, version)
+    return None if found is None else found.timestamp_ms
+
+
+def each_of(session: Session, table_id: int, operation: str) -> Iterator[LoggedCommit]:
+    """Yield all commits of one operation, newest first; they are read in pages."""
+    before = LIVE
+    while page := newest_of(session, table_id, operation, limit=_PAGE, before=before):
+        yield from page
+        before = page[-1].version
+
+
+def newest_of(
+    session: Session, table_id: int, operation: str, *, limit: int, before: int = LIVE
+) -> list[LoggedCommit]:
+    """Return the newest commits of one operation before a version, newest first."""
+    params = {"table_id": table_id, "operation": operation, "limit": limit, "before": before}
     return [_logged(row) for row in session.rows(_OF_OPERATION, params)]
 
 
 def newest_with(session: Session, table_id: int, version: int, key: str) -> Any:
-    """The value of a key in the newest commit up to a version whose `extra` has it, or None."""
+    """Return the value of `key` in the newest commit up to `version` that has it, or None."""
     found = newest_commit_with(session, table_id, version, key)
     return None if found is None or found.info.extra is None else found.info.extra[key]
 
@@ -233,49 +250,49 @@ def newest_commit_with(
 
 
 def version_at(session: Session, table_id: int, moment_ms: int) -> int | None:
-    """The newest version that is not newer than a moment."""
+    """Return the newest version committed at or before a time, or None."""
     row = session.row(_AT_TIME, {"table_id": table_id, "moment": moment_ms})
     return row[0] if row else None
 
 
 def first_since(session: Session, table_id: int, moment_ms: int) -> int | None:
-    """Return the oldest version that is not older than a time."""
+    """Return the oldest version committed at or after a time, or None."""
     row = session.row(_SINCE, {"table_id": table_id, "moment": moment_ms})
     return row[0] if row else None
 
 
 def first_version(session: Session, table_id: int) -> int | None:
-    """The oldest version that is in the log."""
+    """Return the oldest version of a table in the log; None without versions."""
     found: int | None = session.row(_FIRST, {"table_id": table_id})[0]
     return found
 
 
 def members(session: Session, transaction_id: str) -> list[tuple[TableName, int, int]]:
-    """The tables that a transaction changed: name, table id and version."""
+    """Return the tables that a transaction changed: name, table id and version."""
     rows = session.rows(_MEMBERS, {"transaction_id": transaction_id})
     return [(TableName(namespace, name), table_id, v) for namespace, name, table_id, v in rows]
 
 
 def transaction_members(session: Session) -> Iterator[tuple[str, int]]:
-    """For every commit of the log: its transaction, and how many members that had."""
+    """Yield, for every commit, its transaction's id and number of member tables."""
     for chunk in session.stream(_TRANSACTIONS):
         for transaction_id, info in chunk:
             yield transaction_id, loads(info)["members"]
 
 
 def count(session: Session) -> int:
-    """How many commits the log holds, of all tables."""
+    """Return the number of commits in the log, of all tables."""
     return int(session.row(_COUNT)[0])
 
 
 def app_transactions_at(session: Session, table_id: int, version: int) -> list[AppTransaction]:
-    """The newest number of each application, as of a version."""
+    """Return the newest transaction of each application as of a version."""
     params = {"table_id": table_id, "version": version}
     return [AppTransaction(*row) for row in session.rows(_APPS_AT, params)]
 
 
 def change_files(session: Session, table_id: int, version: int) -> tuple[DataFile, ...]:
-    """The change files of a version, in their order."""
+    """Return the change files of a version, in their order."""
     found = session.rows(_CHANGE_FILES_OF, {"table_id": table_id, "version": version})
     return tuple(
         DataFile(

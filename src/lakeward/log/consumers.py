@@ -18,12 +18,17 @@ _MOVE = Statement(
         actor = :actor, moved_ms = :moved_ms
     WHERE name = :name AND position = :expected"""
 )
+_MOVE_UP = Statement(
+    """UPDATE lakeward_consumer SET position = :position, transaction_id = :transaction_id,
+        actor = :actor, moved_ms = :moved_ms
+    WHERE name = :name AND position < :position"""
+)
 _DELETE = Statement("DELETE FROM lakeward_consumer WHERE name = :name")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRow:
-    """A consumer, and the transaction that last moved its position, if one did."""
+    """A consumer; `transaction_id` is the transaction that set its position, or None."""
 
     name: str
     position: int
@@ -49,8 +54,13 @@ def add(session: Session, new: ConsumerRow) -> bool:
 
 
 def move(session: Session, new: ConsumerRow, expected: int) -> bool:
-    """Move a consumer's position if it is still at the expected one; return whether it was."""
+    """Set a consumer's position if it is still `expected`; return whether it was."""
     return session.run(_MOVE, {**_params(new), "expected": expected}) == 1
+
+
+def move_up(session: Session, new: ConsumerRow) -> bool:
+    """Set a consumer's position if it is lower; return whether it was."""
+    return session.run(_MOVE_UP, _params(new)) == 1
 
 
 def delete(session: Session, name: str) -> bool:

@@ -1,7 +1,8 @@
 """The contract of a database that holds a log: sessions that read, and sessions that write.
 
 A session is a database transaction. A read session sees one consistent state from its first
-statement on. A write session commits as a whole or not at all. Driver errors become our own errors.
+statement on. A write session commits as a whole or not at all. Errors of the driver are raised as
+Lakeward's errors.
 """
 
 from __future__ import annotations
@@ -22,37 +23,39 @@ class Session(ABC):
 
     dialect: str
     bulk_from: int
-    """From how many rows on `bulk` is faster than `many`."""
+    """The number of rows from which on `bulk` is faster than `many`."""
     is_placed = False
-    """Whether it gave a transaction its position, so that its commit notifies followers."""
+    """Whether the session gave a transaction its position, so that its commit wakes followers."""
+    has_redefined = False
+    """Whether the session inserted definitions or policies, which are not committed yet."""
 
     @abstractmethod
     def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
-        """All rows of a query."""
+        """Run a query; return all its rows."""
 
     @abstractmethod
     def row(self, statement: Statement, params: Params | None = None) -> Any:
-        """The first row of a query, or None."""
+        """Run a query; return its first row, or None."""
 
     @abstractmethod
     def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
-        """The rows of a query in chunks, for results too large for memory."""
+        """Run a query; yield its rows in chunks, for results too large for memory."""
 
     @abstractmethod
     def run(self, statement: Statement, params: Params | None = None) -> int:
-        """Run a statement; how many rows it changed."""
+        """Run a statement; return the number of rows that it changed."""
 
     @abstractmethod
     def many(self, statement: Statement, rows: Iterable[Params]) -> int:
-        """Run a statement once per row; how many rows of the database it changed in all."""
+        """Run a statement once per row; return the number of database rows changed in all."""
 
     @abstractmethod
     def bulk(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert very many rows, as fast as the database takes them."""
+        """Insert many rows, in the fastest way of the database."""
 
     @abstractmethod
     def script(self, sql: str) -> None:
-        """Run SQL that takes no parameters."""
+        """Run SQL without parameters."""
 
 
 class Waiter(ABC):
@@ -60,10 +63,10 @@ class Waiter(ABC):
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Return when a transaction may have been committed, or after so many seconds."""
+        """Return when a transaction may have been committed, or after this many seconds."""
 
     def close(self) -> None:  # noqa: B027  most hold nothing
-        """Stop waiting."""
+        """Release what the waiter holds, such as a connection."""
 
 
 class Database(ABC):
@@ -71,16 +74,16 @@ class Database(ABC):
 
     dialect: str
     patience_seconds: float
-    """How long a commit without an answer is retried."""
+    """For how long a commit whose outcome is unknown is retried."""
     is_remote: bool
-    """Whether it may crash and restart while its clients live on."""
+    """Whether the database may crash and restart while its clients keep running."""
     is_busy = False
-    """Whether others wrote to it between the last two writes of this object."""
+    """Whether others wrote to the database between the last two writes of this object."""
     read_only: str | None = None
-    """Why nothing is written to it; None where it may be written."""
+    """Why nothing may be written to the database; None if it may be written."""
 
     def check_writable(self) -> None:
-        """Raise `ReadOnlyLake` if nothing may be written to it."""
+        """Raise `ReadOnlyLake` if nothing may be written to the database."""
         if self.read_only is not None:
             what = (
                 f"The lake {self.label} is open read-only: {self.read_only}. Nothing was written."
@@ -100,11 +103,11 @@ class Database(ABC):
 
     @abstractmethod
     def read(self) -> AbstractContextManager[Session]:
-        """A session that only reads, from one consistent state."""
+        """Open a session that only reads, from one consistent state."""
 
     @abstractmethod
     def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
-        """A session that commits at its end, or changes nothing.
+        """Open a session that commits when it ends, or changes nothing.
 
         Without `durable` the commit is not synced: others see it, and it survives a power cut once
         a durable session has committed after it.
@@ -123,35 +126,35 @@ class Database(ABC):
 
     @abstractmethod
     def clock_ms(self, session: Session) -> int:
-        """The clock of leases: one for all who share the database."""
+        """Return the time in ms by the clock that all users of the database share, for leases."""
 
     @abstractmethod
     def place(self, session: Session) -> str:
-        """What distinguishes this database from a copy: a file's path, or a server's own ids.
+        """Return what distinguishes this database from a copy: a file's path or a server's ids.
 
         It contains no secrets, no host and no user.
         """
 
     @abstractmethod
     def has_table(self, name: str) -> bool:
-        """Whether the database has a table of this name."""
+        """Return whether the database has a table of this name."""
 
     @abstractmethod
     def lock_schema(self, session: Session) -> None:
-        """Lock out other migrations until this write session ends."""
+        """Prevent other migrations until this write session ends."""
 
     @abstractmethod
     def after_import(self, session: Session) -> None:
-        """Continue the id sequence after rows were inserted with ids."""
+        """Advance the sequence of ids past the ids of rows that were inserted with ids."""
 
     @abstractmethod
     def dialect_ddl(self, statement: str) -> str:
-        """A migration's statement in this database's dialect."""
+        """Translate a migration's statement into this database's dialect."""
 
     @abstractmethod
     def check(self) -> list[str]:
-        """The problems that the database's own integrity check finds."""
+        """Run the database's own integrity check; return the problems found."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close connections."""
+        """Close all connections."""

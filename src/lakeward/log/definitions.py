@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lakeward.errors import StoreCorrupt
@@ -25,6 +26,11 @@ _AT = Statement(
     """SELECT definition_id, body FROM lakeward_definition
     WHERE table_id = :table_id AND from_version <= :version AND until_version > :version"""
 )
+_BETWEEN = Statement(
+    """SELECT definition_id, from_version, until_version, body FROM lakeward_definition
+    WHERE table_id = :table_id AND until_version > :first AND from_version < :end
+    ORDER BY definition_id"""
+)
 _ALL = Statement(
     """SELECT definition_id, from_version, until_version, body FROM lakeward_definition
     WHERE table_id = :table_id ORDER BY definition_id"""
@@ -37,26 +43,32 @@ _END = Statement(
 
 
 def get(session: Session, table_id: int, definition_id: int) -> Definition:
-    """A definition by its id within the table; `StoreCorrupt` if it cannot be read."""
+    """Return a table's definition by its id; raise `StoreCorrupt` if it cannot be read."""
     row = session.row(_GET, {"table_id": table_id, "definition_id": definition_id})
     return _read(row, f"definition {definition_id}")
 
 
 def at(session: Session, table_id: int, version: int) -> tuple[int, Definition]:
-    """The definition of a version, with its id; `StoreCorrupt` if it cannot be read."""
+    """Return the id and the definition of a version; raise `StoreCorrupt` if it cannot be read."""
     row = session.row(_AT, {"table_id": table_id, "version": version})
     found = _read(row and row[1:], f"definition at version {version}")
     return row[0], found
 
 
 def of_table(session: Session, table_id: int) -> list[tuple[int, int, Definition]]:
-    """Every definition of a table, oldest first: since which version, until before which one."""
-    rows = session.rows(_ALL, {"table_id": table_id})
-    return [(since, until, _read((body,), f"definition {n}")) for n, since, until, body in rows]
+    """Return a table's definitions, oldest first: first version, end (exclusive), definition."""
+    return _all(session.rows(_ALL, {"table_id": table_id}))
+
+
+def between(
+    session: Session, table_id: int, first: int, end: int
+) -> list[tuple[int, int, Definition]]:
+    """Return the definitions of the versions from `first` to before `end`, as `of_table` does."""
+    return _all(session.rows(_BETWEEN, {"table_id": table_id, "first": first, "end": end}))
 
 
 def first_version(session: Session, table_id: int, definition_id: int) -> int | None:
-    """The version that introduced a definition, if there is one of this id."""
+    """Return the version that introduced a definition; None if there is no such definition."""
     row = session.row(_FROM, {"table_id": table_id, "definition_id": definition_id})
     return row[0] if row else None
 
@@ -64,7 +76,7 @@ def first_version(session: Session, table_id: int, definition_id: int) -> int | 
 def insert(
     session: Session, table_id: int, definition_id: int, version: int, new: Definition
 ) -> None:
-    """Insert a definition that is valid from a version on, and end the one before it."""
+    """Insert a definition valid from `version` on, and end the one before it."""
     session.run(_END, {"table": table_id, "live": LIVE, "until": version})
     session.run(
         _INSERT,
@@ -77,6 +89,11 @@ def insert(
         },
     )
     foreign_keys.replace(session, table_id, new)
+    session.has_redefined = True
+
+
+def _all(rows: Sequence[Any]) -> list[tuple[int, int, Definition]]:
+    return [(since, until, _read((body,), f"definition {n}")) for n, since, until, body in rows]
 
 
 def _read(row: Any, which: str) -> Definition:

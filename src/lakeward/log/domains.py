@@ -40,17 +40,17 @@ def insert(
 
 
 def of_version(session: Session, table_id: int, version: int) -> dict[str, str | None]:
-    """Return the configurations that a version sets; None for a removed domain."""
+    """Return the configurations that a version sets, by domain; None for a removed domain."""
     return dict(session.rows(_OF, {"table_id": table_id, "version": version}))
 
 
 def newest(session: Session, table_id: int, name: str) -> str | None:
-    """Return the newest configuration of a domain, or None."""
+    """Return the newest configuration of a domain; None if it has none or was removed."""
     row = session.row(_ONE, {"table_id": table_id, "domain": name})
     return row[0] if row else None
 
 
 def at(session: Session, table_id: int, version: int) -> dict[str, str]:
-    """Return the configurations of all domains as of a version."""
+    """Return the configurations of all domains as of a version, by domain."""
     rows = session.rows(_AT, {"table_id": table_id, "version": version})
     return {name: text for name, text in rows if text is not None}

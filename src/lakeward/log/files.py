@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from lakeward.log.codec import FILE_COLUMNS, LINE_COLUMNS, file_of, file_row, loads, partition_text
 from lakeward.log.database import Session
+from lakeward.log.index_rows import index_rows, insert_rows
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import file, file_stat
 from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile, deleted_rows
 from lakeward.model.types import Field
-from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key, width_level
+from lakeward.model.values import MAX_KEY, MIN_KEY, Value
 
 _COLUMNS = ", ".join(name for name in file.columns if name != "table_id")
 _IN_VERSION: Final = (
@@ -100,8 +101,13 @@ _STORED_ONCE = Statement(
     (SELECT path, max(size) AS size FROM lakeward_file WHERE {_OWN} GROUP BY path) own"""  # noqa: S608  our names
 )
 _COUNT = Statement("SELECT count(*) FROM lakeward_file")
+_CHANGED = Statement(
+    """SELECT (SELECT count(*) FROM lakeward_file
+      WHERE table_id = :table_id AND added_version > :after AND added_version <= :version)
+    + (SELECT count(*) FROM lakeward_file
+      WHERE table_id = :table_id AND removed_version > :after AND removed_version <= :version)"""
+)
 _INSERT = insertion(file, "")
-_INSERT_STAT = insertion(file_stat, "")
 _REMOVE = Statement(
     """UPDATE lakeward_file SET removed_version = :version
     WHERE table_id = :id AND added_version = :added AND ordinal = :nr
@@ -110,7 +116,7 @@ _REMOVE = Statement(
 
 
 def _meeting(dialect: str) -> str:
-    """The rows of the index whose interval meets `[low, high]`: one index range per level."""
+    """Return SQL for index rows whose interval meets `[low, high]`: one index range per level."""
     low = "CAST(:low_{0} AS BIGINT)" if dialect == "postgresql" else ":low_{0}"
     levels = ",".join(f"({n}, {low.format(n)})" for n in range(65))
     probe = f"(WITH probe(level, low) AS (VALUES {levels}) SELECT * FROM probe) p"  # noqa: S608
@@ -118,7 +124,7 @@ def _meeting(dialect: str) -> str:
 
 
 def _each(table: str, alias: str, condition: str, dialect: str) -> str:
-    """A join that looks up the rows of a table for each row on its left, in that order."""
+    """Return SQL for a join that looks up rows of a table for each row on its left, in order."""
     if dialect == "postgresql":
         # OFFSET keeps the planner from turning the look-ups into a scan of the whole table.
         body = f"SELECT * FROM {table} {alias} WHERE {condition} OFFSET 0"  # noqa: S608  our names
@@ -133,7 +139,7 @@ def _probe(dialect: str) -> Statement:
 
 
 def _lines(dialect: str) -> Statement:
-    """A statement for files after a key: their lines as one text, their number, the last key."""
+    """Return a query for files after a key: their lines as one text, their number, the last key."""
     if dialect == "sqlite":
         # One call for all columns is faster than joining them one by one.
         marks = LINE_SEPARATOR.join("%s" for _ in LINE_COLUMNS)
@@ -169,7 +175,7 @@ _ESTIMATES: Final = {dialect: _estimate(dialect) for dialect in ("sqlite", "post
 
 
 def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Iterator[LoggedFile]:
-    """The files of a version, in no order; with `after`, only those added later than that."""
+    """Yield the files of a version, unordered; with `after`, only those added after it."""
     params = {"table_id": table_id, "version": version, "after": after}
     for chunk in session.stream(_AT, params):
         for row in chunk:
@@ -177,15 +183,15 @@ def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Ite
 
 
 def are_at_most(session: Session, table_id: int, version: int, most: int) -> bool:
-    """Whether a version has at most so many files; counting stops above."""
+    """Return whether a version has at most `most` files; count no further than that."""
     params = {"table_id": table_id, "version": version, "most": most + 1}
     return int(session.row(_SOME_AT, params)[0]) <= most
 
 
 def lines_at(session: Session, table_id: int, version: int, at_once: int) -> Iterator[Lines]:
-    """The files of a version as text lines of `LINE_COLUMNS`, many at once, for large tables.
+    """Yield the files of a version as lines of `LINE_COLUMNS`, `at_once` lines in one text.
 
-    A missing value is empty. One text is much faster than a Python value for each column.
+    A missing value is empty. For large tables this is much faster than values for each column.
     """
     params = {"table_id": table_id, "version": version, "most": at_once}
     last = (-1, -1)
@@ -209,7 +215,7 @@ def in_range(
     high: int | None,
     after: int = -1,
 ) -> Iterator[LoggedFile]:
-    """The files of a version whose values of a field may fall between two keys, both included."""
+    """Yield files of a version whose values of a field may be between two keys, both included."""
     params = _range(table_id, field_id, low, high) | {"version": version, "after": after}
     for chunk in session.stream(_PROBES[session.dialect], params):
         for row in chunk:
@@ -225,23 +231,23 @@ def count_in_range(
     high: int | None,
     most: int,
 ) -> int:
-    """The number of files, of all versions, that `in_range` would look at, up to `most`."""
+    """Return how many index entries of all versions overlap a range; stop counting at `most`."""
     params = _range(table_id, field_id, low, high) | {"most": most}
     return int(session.row(_ESTIMATES[session.dialect], params)[0])
 
 
 def added_at(session: Session, table_id: int, version: int) -> list[LoggedFile]:
-    """The files that a version added, in their order."""
+    """Return the files that a version added, in their order."""
     return _files(session, _ADDED, table_id=table_id, version=version)
 
 
 def removed_at(session: Session, table_id: int, version: int) -> list[LoggedFile]:
-    """The files that a version removed, in their order."""
+    """Return the files that a version removed, in their order."""
     return _files(session, _REMOVED, table_id=table_id, version=version)
 
 
 def removed_since(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
-    """The files of version `after` that were removed up to `version`."""
+    """Return the files of version `after` that were removed up to `version`."""
     return _files(session, _REMOVED_SINCE, table_id=table_id, after=after, version=version)
 
 
@@ -251,12 +257,18 @@ def added_between(session: Session, table_id: int, after: int, version: int) -> 
 
 
 def removed_between(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
-    """All files that were removed later than `after` and up to `version`."""
+    """Return all files that were removed after `after` and up to `version`."""
     return _files(session, _REMOVED_BETWEEN, table_id=table_id, after=after, version=version)
 
 
+def count_changed(session: Session, table_id: int, after: int, version: int) -> int:
+    """Return how many files were added or removed after `after` and up to `version`."""
+    params = {"table_id": table_id, "after": after, "version": version}
+    return int(session.row(_CHANGED, params)[0])
+
+
 def live_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]:
-    """The live files at a path: at most one, but for different deletion vectors."""
+    """Return live files at a path: several only if their deletion vectors differ."""
     return _files(session, _BY_PATH, table_id=table_id, path=path, live=LIVE)
 
 
@@ -267,12 +279,12 @@ def is_live(session: Session, table_id: int, known: LoggedFile) -> bool:
 
 
 def at_path(session: Session, table_id: int, version: int, path: str) -> list[LoggedFile]:
-    """The files of a version at a path: at most one, but for different deletion vectors."""
+    """Return files of a version at a path: several only if their deletion vectors differ."""
     return _files(session, _AT_PATH, table_id=table_id, version=version, path=path)
 
 
 def last_removed(session: Session, table_id: int, version: int, path: str) -> int | None:
-    """Return the newest version, up to `version`, that removed the file at a path."""
+    """Return the newest version, up to `version`, that removed the file at a path, or None."""
     params = {"table_id": table_id, "version": version, "path": path}
     found: int | None = session.row(_LAST_REMOVED, params)[0]
     return found
@@ -281,13 +293,13 @@ def last_removed(session: Session, table_id: int, version: int, path: str) -> in
 def has_partition(
     session: Session, table_id: int, version: int, values: Mapping[int, Value]
 ) -> bool:
-    """Whether a version has a file in a partition."""
+    """Return whether a version has a file in a partition."""
     params = {"table_id": table_id, "version": version, "partition": partition_text(values)}
     return session.row(_HAS_PARTITION, params) is not None
 
 
 def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:
-    """Files, bytes and rows of a version; rows are None unless every file has a row count.
+    """Return files, bytes and rows of a version; rows are None if a file lacks its row count.
 
     Rows that deletion vectors delete do not count.
     """
@@ -299,14 +311,14 @@ def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int
 
 
 def stored(session: Session, table_id: int) -> int:
-    """Bytes of all files of a table, those of older versions too; files of other tables are not."""
+    """Return the bytes of all files below a table's directory, of older versions too."""
     own = {"table_id": table_id, "rooted": "/%", "schemed": "%://%"}
     size, vectors = session.row(_STORED, own)
     return int(session.row(_STORED_ONCE, own)[0] if vectors else size)
 
 
 def count(session: Session) -> int:
-    """The number of files of all tables and versions."""
+    """Return the number of files of all tables and versions."""
     return int(session.row(_COUNT)[0])
 
 
@@ -314,7 +326,7 @@ def insert(
     session: Session, table_id: int, new: Sequence[LoggedFile], indexed: Sequence[Field]
 ) -> None:
     """Insert files and their rows in the statistics index."""
-    stats = [row for f in new for row in stat_rows(table_id, f, indexed)]
+    stats = [row for f in new for row in index_rows(table_id, f, indexed)]
     if len(new) >= session.bulk_from:
         session.bulk(file.name, FILE_COLUMNS, (file_row(table_id, f) for f in new))
         session.bulk(file_stat.name, file_stat.columns, stats)
@@ -322,39 +334,14 @@ def insert(
     session.many(
         _INSERT, [dict(zip(FILE_COLUMNS, file_row(table_id, f), strict=True)) for f in new]
     )
-    session.many(_INSERT_STAT, [dict(zip(file_stat.columns, row, strict=True)) for row in stats])
+    insert_rows(session, stats)
 
 
 def remove(session: Session, table_id: int, version: int, gone: Iterable[LoggedFile]) -> int:
-    """Mark files as removed by a version; how many of them were live."""
+    """Mark files as removed by a version; return how many of them were live."""
     constant = {"id": table_id, "live": LIVE, "version": version}
     keys = [{"added": f.added, "nr": f.ordinal, **constant} for f in gone]
     return session.many(_REMOVE, keys) if keys else 0
-
-
-def stat_rows(
-    table_id: int, source: LoggedFile, indexed: Sequence[Field]
-) -> Iterator[tuple[Any, ...]]:
-    """A file's rows in the statistics index, in the order of its columns."""
-    f = source.file
-    stats = f.stats
-    for field in indexed:
-        low, high, nulls = MIN_KEY, MAX_KEY, None
-        if field.id in f.partition:
-            value = f.partition[field.id]
-            if value is None:
-                continue
-            low = high = order_key(field.type, value)
-        elif stats is not None:
-            nulls = stats.nulls.get(field.id)
-            minimum, maximum = stats.minimum.get(field.id), stats.maximum.get(field.id)
-            if minimum is None or maximum is None:
-                if nulls is not None and f.rows is not None and nulls == f.rows:
-                    continue
-            else:
-                low, high = order_key(field.type, minimum), order_key(field.type, maximum)
-        level = width_level(low, high)
-        yield (table_id, field.id, level, low, source.added, source.ordinal, high, nulls)
 
 
 def _files(session: Session, statement: Statement, **params: Any) -> list[LoggedFile]:
@@ -376,7 +363,7 @@ def _range(table_id: int, field_id: int, low: int | None, high: int | None) -> d
 
 
 def _deleted(session: Session, version_of: Mapping[str, int]) -> int | None:
-    """The rows that a version's deletion vectors delete; None if one has no count."""
+    """Return how many rows a version's deletion vectors delete; None if one has no count."""
     counts = [
         deleted_rows(loads(text))
         for chunk in session.stream(_VECTORS, version_of)

@@ -1,4 +1,4 @@
-"""Which tables have foreign keys to a table, as their newest definitions say."""
+"""Foreign keys by the table to which they refer, as of each table's newest definition."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TO = Statement(
 
 
 def replace(session: Session, table_id: int, new: Definition) -> None:
-    """Record the foreign keys of a table's new definition in place of those before."""
+    """Record the foreign keys of a table's new definition; replace those of the old one."""
     session.run(_FORGET, {"table_id": table_id})
     for name, key in foreign_keys(new).items():
         session.run(_INSERT, {"table_id": table_id, "name": name, "parent": key.references})
 
 
 def referring_to(session: Session, parent: TableName) -> list[tuple[int, str]]:
-    """The tables, by id, that refer to a table, and the names of their foreign keys."""
+    """Return the foreign keys that refer to a table: id of the referring table, name of the key."""
     return [(row[0], row[1]) for row in session.rows(_TO, {"parent": str(parent)})]

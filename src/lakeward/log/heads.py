@@ -1,8 +1,9 @@
-"""Each table's head row: its name, where it is, and its newest version. Commits lock it."""
+"""Each table's head row: its name, location and newest version. Commits lock it."""
 
 from __future__ import annotations
 
 from lakeward.errors import AlreadyExists, TableNotFound
+from lakeward.log import views
 from lakeward.log.audit import Link
 from lakeward.log.codec import head_of
 from lakeward.log.database import Session
@@ -11,7 +12,8 @@ from lakeward.log.tables import head
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName, hint_for_unknown
 
-_NAMES = [name for name in head.columns if name not in ("created_ms", "dropped_ms")]
+_UNSEEN = ("created_ms", "dropped_ms", "dropped_position")
+_NAMES = [name for name in head.columns if name not in _UNSEEN]
 _COLUMNS = ", ".join(_NAMES)
 _SELECT = f"SELECT {_COLUMNS} FROM lakeward_head WHERE dropped_ms IS NULL"  # noqa: S608  our names
 _ALL = Statement(f"{_SELECT} ORDER BY namespace, name")
@@ -21,11 +23,14 @@ _EVER_BY_ID = Statement(
     f"SELECT {_COLUMNS} FROM lakeward_head WHERE table_id = :table_id"  # noqa: S608  our names
 )
 _BY_LOCATION = Statement(f"{_SELECT} AND location = :location")
-# Of several tables that had one name in turn, the one of that moment comes first.
 _AT_MOMENT = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_head WHERE dropped_ms IS NULL OR dropped_ms > :moment
-    ORDER BY namespace, name, CASE WHEN created_ms <= :moment THEN 0 ELSE 1 END,
-      created_ms DESC"""  # noqa: S608  our names
+    ORDER BY CASE WHEN created_ms <= :moment THEN 0 ELSE 1 END, created_ms DESC"""  # noqa: S608  our names
+)
+_AT_POSITION = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_head
+    WHERE dropped_ms IS NULL OR dropped_position > :position
+    ORDER BY created_ms, table_id"""  # noqa: S608  our names
 )
 _SHARE = Statement("SELECT table_id FROM lakeward_head ORDER BY table_id FOR SHARE")
 _LOCK = Statement(f"{_SELECT} AND table_id = :table_id FOR UPDATE")
@@ -48,7 +53,9 @@ _BELOW_LOCATION = Statement(
 )
 # Another process may take the name between a look at it and the insertion.
 _INSERT = insertion(
-    head, "ON CONFLICT DO NOTHING RETURNING table_id", without=("table_id", "dropped_ms")
+    head,
+    "ON CONFLICT DO NOTHING RETURNING table_id",
+    without=("table_id", "dropped_ms", "dropped_position"),
 )
 _ADVANCE = Statement(
     """UPDATE lakeward_head
@@ -75,29 +82,42 @@ _BEFORE = Statement(
     """SELECT table_id FROM lakeward_head WHERE location = :location AND table_id < :table_id
     ORDER BY table_id"""
 )
+# The position of the drop stays: the next transaction must get a later one.
 _UNDROP = Statement("UPDATE lakeward_head SET dropped_ms = NULL WHERE table_id = :id")
 _SET_POLICY = Statement("UPDATE lakeward_head SET policy_id = :new WHERE table_id = :id")
 _NAMES_EVER = Statement(
     "SELECT table_id, namespace, name, version FROM lakeward_head ORDER BY table_id"
 )
-_DROP = Statement("UPDATE lakeward_head SET dropped_ms = :now WHERE table_id = :id")
+_RENAME = Statement(
+    "UPDATE lakeward_head SET namespace = :namespace, name = :name WHERE table_id = :id"
+)
+_DROP = Statement(
+    """UPDATE lakeward_head SET dropped_ms = :now, dropped_position = :position
+    WHERE table_id = :id"""
+)
 
 
 def all_heads(session: Session) -> list[Head]:
-    """Every table's head, by name."""
+    """Return the heads of all tables, ordered by name."""
     return [head_of(row) for row in session.rows(_ALL)]
 
 
 def at_moment(session: Session, moment_ms: int) -> list[Head]:
-    """Heads of the tables that may have existed at a moment, by name, later dropped ones too.
+    """Return the heads of tables that may have existed at a time.
 
-    Of several tables that had one name in turn, the one of that moment comes first.
+    Tables that were dropped later are included. Those that the lake had at that time come before
+    those that were adopted later with an older history.
     """
     return [head_of(row) for row in session.rows(_AT_MOMENT, {"moment": moment_ms})]
 
 
+def at_position(session: Session, position: int) -> list[Head]:
+    """Return the heads of tables not dropped at a position, oldest first, and of later tables."""
+    return [head_of(row) for row in session.rows(_AT_POSITION, {"position": position})]
+
+
 def wait_for_commits(session: Session) -> None:
-    """Wait in a write session for every commit that is under way."""
+    """Wait in a write session until every commit that is under way has ended."""
     session.rows(_SHARE)
 
 
@@ -107,33 +127,33 @@ def share(session: Session, table_id: int) -> None:
 
 
 def unpublished(session: Session) -> list[Head]:
-    """Heads whose last known publication is older than their version."""
+    """Return the heads of tables whose newest version is not known to be published."""
     return [head_of(row) for row in session.rows(_UNPUBLISHED)]
 
 
 def unguarded(session: Session) -> list[Head]:
-    """Heads of tables that others may write."""
+    """Return the heads of open tables, to which others may write."""
     return [head_of(row) for row in session.rows(_UNGUARDED)]
 
 
 def of_format(session: Session, name: str) -> list[Head]:
-    """Heads of the tables of a format."""
+    """Return the heads of all tables of a format."""
     return [head_of(row) for row in session.rows(_OF_FORMAT, {"format": name})]
 
 
 def moved(session: Session) -> list[Head]:
-    """Heads of Iceberg tables whose catalog pointer another engine moved."""
+    """Return the heads of Iceberg tables whose metadata location another engine changed."""
     return [head_of(row) for row in session.rows(_MOVED)]
 
 
 def find(session: Session, name: TableName) -> Head | None:
-    """The head of the table of this name, if there is one."""
+    """Return the head of the table of this name, or None."""
     row = session.row(_BY_NAME, {"namespace": name.namespace, "name": name.name})
     return head_of(row) if row else None
 
 
 def get(session: Session, name: TableName) -> Head:
-    """The head of the table of this name; `TableNotFound` if there is none."""
+    """Return the head of the table of this name; raise `TableNotFound` if there is none."""
     found = find(session, name)
     if found is None:
         raise missing(session, name)
@@ -141,39 +161,39 @@ def get(session: Session, name: TableName) -> Head:
 
 
 def missing(session: Session, name: TableName) -> TableNotFound:
-    """The error that there is no table of this name, with those that are spelled alike."""
+    """Return the error that there is no table of this name; it suggests similar names."""
     what = f"The lake has no table {name}."
     hint = hint_for_unknown(name, (one.name for one in all_heads(session)))
     return TableNotFound(what, hint=hint, table=str(name))
 
 
 def by_id(session: Session, table_id: int) -> Head | None:
-    """The head of the table of this id, unless it was dropped."""
+    """Return the head of the table of this id; None if the table was dropped."""
     row = session.row(_BY_ID, {"table_id": table_id})
     return head_of(row) if row else None
 
 
 def ever_by_id(session: Session, table_id: int) -> Head:
-    """The head of the table of this id, even when it was dropped."""
+    """Return the head of the table of this id, even if the table was dropped."""
     return head_of(session.row(_EVER_BY_ID, {"table_id": table_id}))
 
 
 def by_location(session: Session, location: str) -> Head | None:
-    """The head of the table at this location, if there is one."""
+    """Return the head of the table at this location, or None."""
     row = session.row(_BY_LOCATION, {"location": location})
     return head_of(row) if row else None
 
 
 def overlapping(session: Session, location: str) -> TableName | None:
-    """A table, dropped or not, whose location is this one, above it or below it."""
+    """Return a table, dropped or not, at this location or above or below it; None without one."""
     row = session.row(_AT_LOCATION, {"location": location})
     return TableName(*row) if row else nested(session, location)
 
 
 def nested(session: Session, location: str) -> TableName | None:
-    """A table, dropped or not, whose location is above or below this one.
+    """Return a table, dropped or not, whose location is above or below this one, or None.
 
-    Tables must not nest: a cleanup of the outer one would delete the inner one's files.
+    Tables must not nest: a cleanup of the outer table would delete the files of the inner one.
     """
     row = session.row(_BELOW_LOCATION, {"below": f"{location}/", "behind": f"{location}0"})
     while row is None and "/" in location.strip("/"):
@@ -183,7 +203,7 @@ def nested(session: Session, location: str) -> TableName | None:
 
 
 def lock(session: Session, table_id: int, name: TableName) -> Head:
-    """Lock the head until the session ends, and return it; `TableNotFound` if it was dropped."""
+    """Lock a head until the session ends, and return it; raise `TableNotFound` if it is dropped."""
     row = session.row(_LOCK, {"table_id": table_id})
     if row is None:
         what = f"The table {name} was dropped meanwhile."
@@ -192,7 +212,11 @@ def lock(session: Session, table_id: int, name: TableName) -> Head:
 
 
 def insert(session: Session, new: Head, created_ms: int) -> int:
-    """Insert a new table's head; its id. `AlreadyExists` if name or location is taken."""
+    """Insert a new table's head; return the table's id.
+
+    Raise `AlreadyExists` if there is a table or a view of its name, or a table at its location.
+    """
+    views.check_absent(session, new.name)
     row = session.row(
         _INSERT,
         {
@@ -223,7 +247,7 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
 
 
 def advance(session: Session, new: Head, link: Link | None = None) -> None:
-    """Update a locked head, with a new end of its audit trail if `link` is given."""
+    """Store the new state of a locked head; `link`, if given, is the new end of its audit trail."""
     session.run(
         _ADVANCE,
         {
@@ -239,12 +263,12 @@ def advance(session: Session, new: Head, link: Link | None = None) -> None:
 
 
 def set_published(session: Session, table_id: int, version: int) -> None:
-    """Record that every version up to this one is published and synced."""
+    """Record that every version up to and including this one is published and synced."""
     session.run(_SET_PUBLISHED, {"id": table_id, "new": version})
 
 
 def set_guarded(session: Session, table_id: int, *, guarded: bool) -> None:
-    """Record whether the table is guarded."""
+    """Record whether a table is guarded."""
     session.run(_SET_GUARD, {"id": table_id, "new": int(guarded)})
 
 
@@ -258,9 +282,18 @@ def set_policy(session: Session, table_id: int, policy_id: int) -> None:
     session.run(_SET_POLICY, {"id": table_id, "new": policy_id})
 
 
-def drop(session: Session, table_id: int, now: int) -> None:
-    """Mark a table as dropped; its rows and files stay until they are vacuumed."""
-    session.run(_DROP, {"id": table_id, "now": now})
+def rename(session: Session, table_id: int, new: TableName) -> None:
+    """Change the name of a table; the caller has checked that no table has the new name."""
+    params = {"id": table_id, "namespace": new.namespace, "name": new.name}
+    session.run(_RENAME, params)
+
+
+def drop(session: Session, table_id: int, now: int, position: int) -> None:
+    """Mark a table as dropped; its rows and files stay until they are vacuumed.
+
+    Cuts at this position or a later one do not contain the table.
+    """
+    session.run(_DROP, {"id": table_id, "now": now, "position": position})
 
 
 def undrop(session: Session, table_id: int) -> None:
@@ -280,12 +313,12 @@ def lock_ever(session: Session, table_id: int) -> tuple[Head, int | None]:
 
 
 def has_heir(session: Session, head: Head) -> bool:
-    """Whether a table was adopted later at the location of this one, which was dropped."""
+    """Return whether another table was adopted later at the location of this dropped table."""
     params = {"location": head.location, "table_id": head.table_id}
     return session.row(_HEIR, params) is not None
 
 
 def before_at_location(session: Session, head: Head) -> list[int]:
-    """Ids of dropped tables that had the location of this one before it, oldest first."""
+    """Return the ids of dropped tables that had this table's location before, oldest first."""
     params = {"location": head.location, "table_id": head.table_id}
     return [row[0] for row in session.rows(_BEFORE, params)]

@@ -28,7 +28,7 @@ _MOVE = Statement(
 
 
 def files(session: Session, consumer: str, source: str) -> dict[str, InputFile]:
-    """The files of a source that a consumer has processed, by path."""
+    """Return the files of a source that a consumer has processed, by path."""
     found = session.rows(_FILES, {"consumer": consumer, "source": source})
     return {row[0]: InputFile(*row) for row in found}
 
@@ -40,7 +40,7 @@ def take(
     taken: Collection[InputFile],
     transaction_id: str,
 ) -> bool:
-    """Record files as processed; False if one was processed before."""
+    """Record files as processed; return False if one of them was processed before."""
     rows = [
         {
             "consumer": consumer,
@@ -57,7 +57,7 @@ def take(
 
 
 def position(session: Session, consumer: str, source: str) -> Cursor | None:
-    """The position up to which a consumer has read a table, if it has."""
+    """Return the position up to which a consumer has read a table; None if it has read nothing."""
     row = session.row(_CURSOR, {"consumer": consumer, "source": source})
     return Cursor(*row) if row else None
 
@@ -65,7 +65,7 @@ def position(session: Session, consumer: str, source: str) -> Cursor | None:
 def move(
     session: Session, consumer: str, source: str, before: Cursor | None, after: Cursor
 ) -> bool:
-    """Move a cursor; False if another transaction moved it meanwhile."""
+    """Update a consumer's position in a table; return False if another transaction changed it."""
     params = {
         "consumer": consumer,
         "source": source,

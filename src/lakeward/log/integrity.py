@@ -1,4 +1,4 @@
-"""Queries by which the doctor checks that the log agrees with itself."""
+"""Queries by which the doctor checks that the log is consistent in itself."""
 
 from __future__ import annotations
 
@@ -71,15 +71,23 @@ _MEMBERS = Statement(
     LEFT JOIN lakeward_transaction t ON t.transaction_id = c.transaction_id
     ORDER BY c.transaction_id, c.table_id, c.version"""
 )
-# A run of a pipeline may have taken in files without a row to write, and setting a policy writes no
-# version of a table.
+# Transactions that write no version of a table: runs of pipelines that took in files without a row
+# to write, changes of policies, drops of tables, and positions of consumers and streams. Of drops
+# and positions there is a row in `lakeward_once`, except in older stores.
 _EMPTY = Statement(
     """SELECT t.transaction_id FROM lakeward_transaction t
     LEFT JOIN lakeward_commit c ON c.transaction_id = t.transaction_id
     WHERE t.state = 'ratified' AND c.version IS NULL
     AND NOT EXISTS (SELECT 1 FROM lakeward_run r WHERE r.run_id = t.transaction_id)
     AND NOT EXISTS
-      (SELECT 1 FROM lakeward_policy p WHERE p.transaction_id = t.transaction_id)"""
+      (SELECT 1 FROM lakeward_policy p WHERE p.transaction_id = t.transaction_id)
+    AND NOT EXISTS (SELECT 1 FROM lakeward_once o WHERE o.key = t.transaction_id)
+    AND NOT EXISTS
+      (SELECT 1 FROM lakeward_consumer n WHERE n.transaction_id = t.transaction_id)
+    AND NOT EXISTS
+      (SELECT 1 FROM lakeward_cursor u WHERE u.transaction_id = t.transaction_id)
+    AND NOT EXISTS (SELECT 1 FROM lakeward_audit a WHERE a.action = 'DROP TABLE'
+      AND a.detail = '{"transaction":"' || t.transaction_id || '"}')"""
 )
 _PINS = Statement(
     """SELECT pin_id, min(actor), count(*), max(lease_until_ms) FROM lakeward_pin
@@ -88,85 +96,85 @@ _PINS = Statement(
 
 
 def version_range(session: Session, table_id: int) -> tuple[int | None, int | None]:
-    """The first and the newest version of a table."""
+    """Return the oldest and the newest version of a table that are in the log."""
     first, newest = session.row(_RANGE, {"table_id": table_id})
     return first, newest
 
 
 def version_gaps(session: Session, table_id: int) -> Iterator[Any]:
-    """Pairs of versions between which others are missing."""
+    """Yield the gaps in a table's versions: the version before, the version after."""
     return _all(session, _GAPS, table_id=table_id)
 
 
 def times_backwards(session: Session, table_id: int) -> Iterator[Any]:
-    """Versions that are not later than the one before: version, its time, the earlier time."""
+    """Yield versions not later than the version before: version, time, earlier time."""
     return _all(session, _BACKWARDS, table_id=table_id)
 
 
 def bad_file_ranges(session: Session, table_id: int) -> Iterator[Any]:
-    """Files added or removed by versions that do not exist or are out of order."""
+    """Yield files whose versions are missing or out of order: path, added, removed."""
     return _all(session, _BAD_RANGES, table_id=table_id, live=LIVE)
 
 
 def files_added_twice(session: Session, table_id: int) -> Iterator[Any]:
-    """Files added again while they are live: path, version, version that adds them again."""
+    """Yield files added again while live: path, version, version that adds them again."""
     return _all(session, _OVERLAPS, table_id=table_id)
 
 
 def lost_applications(session: Session, table_id: int) -> list[Any]:
-    """Application transactions of versions that do not exist: application and version."""
+    """Return application transactions of missing versions: application, version."""
     return session.rows(_LOST_APPLICATIONS, {"table_id": table_id})
 
 
 def lost_change_files(session: Session, table_id: int) -> list[Any]:
-    """Change files of versions that do not exist: path and version."""
+    """Return change files of missing versions: path, version."""
     return session.rows(_LOST_CHANGES, {"table_id": table_id})
 
 
 def defining_versions(session: Session, table_id: int) -> dict[int, int]:
-    """The versions that name a new definition, with its id."""
+    """Return the versions that introduce a definition, each with the definition's id."""
     return dict(session.rows(_DEFINING, {"table_id": table_id}))
 
 
 def definition_rows(session: Session, table_id: int) -> list[Any]:
-    """All definitions of a table: id, first version, version after the last, body as text."""
+    """Return all definitions of a table: id, first version, version after the last, JSON."""
     return session.rows(_DEFINITIONS, {"table_id": table_id})
 
 
 def known_paths(session: Session, table_id: int) -> Iterator[Any]:
-    """Paths of all data files and change files of a table, with deletion vectors as text."""
+    """Yield the path and the deletion vector (JSON) of every data and change file of a table."""
     return _all(session, _PATHS, table_id=table_id)
 
 
 def other_locations(session: Session, table_id: int) -> list[str]:
-    """The locations of all other tables."""
+    """Return the locations of all tables but this one."""
     return [row[0] for row in session.rows(_LOCATIONS, {"table_id": table_id})]
 
 
 def file_rows(session: Session, table_id: int) -> Iterator[Any]:
-    """All files of a table, as `codec.file_of` reads them."""
+    """Yield the rows of all files of a table, in the form that `codec.file_of` reads."""
     return _all(session, _FILES, table_id=table_id)
 
 
 def statistics_rows(session: Session, table_id: int, field_id: int | None = None) -> Iterator[Any]:
-    """The statistics index of a table, or of one of its fields, as `files.stat_rows` writes it."""
+    """Yield rows of a table's or a field's statistics index, as `index_rows` makes them."""
     if field_id is None:
         return _all(session, _ALL_STATS, table_id=table_id)
     return _all(session, _FIELD_STATS, table_id=table_id, field_id=field_id)
 
 
 def members(session: Session) -> Iterator[Any]:
-    """All versions by transaction: transaction, table, version, info as text, state."""
+    """Yield every commit, ordered by transaction: transaction, table id, version, info, state."""
     return _all(session, _MEMBERS)
 
 
 def ratified_without_versions(session: Session) -> list[str]:
-    """Ratified transactions that no table has a version of."""
+    """Return the ids of ratified transactions without a commit, pipeline run or policy."""
     return [row[0] for row in session.rows(_EMPTY)]
 
 
 def pins(session: Session) -> list[Any]:
-    """Pins: id, actor, number of tables, end of the lease."""
+    """Return the pins: id, actor, number of tables, end of the lease."""
     return session.rows(_PINS)
 
 

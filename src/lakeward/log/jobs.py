@@ -1,4 +1,4 @@
-"""Maintenance runs: what each planned, did and saved. A live run renews a lease."""
+"""Maintenance runs: what each planned, did and saved. A running one renews a lease."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NEWEST = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The row of a run."""
+    """The row of a maintenance run."""
 
     job_id: str
     kind: str
@@ -49,7 +49,7 @@ class Job:
 
 
 def insert(session: Session, new: Job) -> None:
-    """Insert a new run."""
+    """Insert a new maintenance run."""
     session.run(_INSERT, {**asdict(new), "done": dumps(asdict(new.done))})
 
 
@@ -84,7 +84,7 @@ def newest(
 
 
 def record(source: Job, now: int) -> JobRecord:
-    """Return a run as users see it; a run whose lease expired is shown as interrupted."""
+    """Return a run as users see it; a run whose lease has expired is shown as interrupted."""
     state, ended = JobState(source.state), source.ended_ms
     if state is JobState.RUNNING and source.lease_until_ms < now:
         state, ended = JobState.INTERRUPTED, source.lease_until_ms

@@ -1,4 +1,4 @@
-"""What transactions recorded of the sources of their rows, and the commits that they made."""
+"""The sources of rows as recorded by transactions, together with the transactions' commits."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ _COMMITS_OF = Statement(
     FROM lakeward_commit c LEFT JOIN lakeward_lineage l ON l.transaction_id = c.transaction_id
     WHERE c.transaction_id = :transaction_id ORDER BY c.table_id"""
 )
+_NEWEST = Statement(
+    """SELECT c.table_id, c.version, c.timestamp_ms, c.transaction_id, c.operation, c.actor, c.info,
+        l.body
+    FROM lakeward_lineage l JOIN lakeward_commit c ON c.transaction_id = l.transaction_id
+    ORDER BY c.position DESC, c.table_id LIMIT :limit"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +46,24 @@ class SourcedCommit:
 
 
 def put(session: Session, transaction_id: str, flows: Sequence[dict[str, Any]]) -> None:
-    """Record where the rows of a transaction come from."""
+    """Record the flows by which the rows of a transaction came from their sources."""
     session.run(_PUT, {"transaction_id": transaction_id, "body": dumps(list(flows))})
 
 
 def commits(session: Session, table_id: int | None, until: int) -> list[SourcedCommit]:
-    """The commits of a table up to a version, or of all tables, oldest first."""
+    """Return the commits of a table (or of all tables) up to a version, oldest first."""
     params = {"every": int(table_id is None), "table_id": table_id or 0, "until": until}
     return [_sourced(row) for row in session.rows(_COMMITS, params)]
 
 
 def commits_of(session: Session, transaction_id: str) -> list[SourcedCommit]:
-    """The commits of a transaction, by table."""
+    """Return the commits of a transaction, ordered by table id."""
     return [_sourced(row) for row in session.rows(_COMMITS_OF, {"transaction_id": transaction_id})]
+
+
+def newest(session: Session, limit: int) -> list[SourcedCommit]:
+    """Return the newest commits whose transactions recorded flows, oldest first."""
+    return [_sourced(row) for row in session.rows(_NEWEST, {"limit": limit})][::-1]
 
 
 def _sourced(row: Any) -> SourcedCommit:

@@ -1,8 +1,9 @@
 """Locks on tables: their holders, and the transactions that wait for them.
 
-A lock belongs to a registered transaction, shares its lease, and is valid while that is open. A
-transaction that wants a lock whose lease ran out closes its holder first, in the same session, so
-that the holder cannot commit later. Callers have locked the table's head, which orders them.
+A lock belongs to a registered transaction, shares the transaction's lease, and is valid while the
+transaction is open. A transaction that wants a lock whose lease has expired first ends the holder,
+in the same session, so that the holder cannot commit later. Callers have locked the table's head,
+which serializes them.
 """
 
 from __future__ import annotations
@@ -69,19 +70,22 @@ _LOCK_EXPIRED = Statement(
 
 
 def claims(session: Session) -> Claims:
-    """Held locks and waiting requests of all open transactions, expired leases included."""
+    """Return the held locks and waiting requests of all open transactions, expired or not."""
     held = tuple(_claim(row, is_held=True) for row in session.rows(_HELD))
     waiting = tuple(_claim(row, is_held=False) for row in session.rows(_WAITING))
     return Claims(held, waiting)
 
 
 def any_of_others(session: Session, transaction_id: str) -> bool:
-    """Whether another transaction may hold a lock on anything."""
+    """Return whether another transaction may hold a lock on any table."""
     return session.row(_ANY_OF_OTHERS, {"id": transaction_id}) is not None
 
 
 def acquire(session: Session, wanted: Claim, now: int) -> list[Claim]:
-    """Take a lock, unless others block it; the claims that do. The head must be locked."""
+    """Take a lock unless other claims block it; return the blocking claims, empty if it was taken.
+
+    The caller has locked the table's head.
+    """
     blocking = close_expired(session, claims(session).blocking(wanted), now)
     if not blocking:
         withdraw(session, wanted.table_id, wanted.transaction_id)
@@ -90,12 +94,12 @@ def acquire(session: Session, wanted: Claim, now: int) -> list[Claim]:
 
 
 def wait(session: Session, wanted: Claim) -> None:
-    """Record a waiting request; an earlier one keeps its place in the queue."""
+    """Record a request that waits for a lock; an earlier request keeps its place in the queue."""
     session.run(_WAIT, _row(wanted))
 
 
 def withdraw(session: Session, table_id: int, transaction_id: str) -> None:
-    """Stop waiting."""
+    """Delete a transaction's request that waits for a lock on a table."""
     session.run(_WITHDRAW, {"table_id": table_id, "transaction_id": transaction_id})
 
 
@@ -106,7 +110,7 @@ def release(session: Session, transaction_id: str) -> None:
 
 
 def close_expired(session: Session, found: Iterable[Claim], now: int) -> list[Claim]:
-    """Close transactions whose lease ran out and free their locks; the claims that are left."""
+    """End transactions whose lease has expired, release their locks; return the claims left."""
     found = list(found)
     closed = set()
     for expired in sorted({c.transaction_id for c in found if c.lease_until_ms < now}):
@@ -118,7 +122,7 @@ def close_expired(session: Session, found: Iterable[Claim], now: int) -> list[Cl
 
 
 def sweep(session: Session) -> None:
-    """Delete the rows of transactions that ended, which are no longer valid."""
+    """Delete the locks and waiting requests of transactions that have ended."""
     for statement in _SWEEP:
         session.run(statement)
 

@@ -1,4 +1,4 @@
-"""What the log says of a lake in numbers, each by one query."""
+"""Figures about a lake, for metrics; each is computed from the log by one query."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SIZE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Runs of one kind that ended in one way: how many, when last, and how long they took."""
+    """Runs of one pipeline or kind of job in one state: count, last end, total duration."""
 
     name: str
     state: str
@@ -65,55 +65,55 @@ class Ended:
 
 
 def live_files(session: Session) -> dict[int, tuple[int, int, int]]:
-    """Files, bytes and rows that each table has now, by its id."""
+    """Return the numbers of files, bytes and rows in each table's newest version, by table id."""
     rows = session.rows(_FILES, {"live": LIVE})
     return {int(r[0]): (int(r[1]), int(r[2] or 0), int(r[3] or 0)) for r in rows}
 
 
 def operations(session: Session) -> dict[str, int]:
-    """How many versions the log has of each operation."""
+    """Return the number of commits in the log by operation."""
     return {str(name): int(count) for name, count in session.rows(_OPERATIONS)}
 
 
 def transactions(session: Session) -> dict[str, int]:
-    """How many transactions the log has in each state."""
+    """Return the number of transactions in the log by state."""
     return {str(state): int(count) for state, count in session.rows(_STATES)}
 
 
 def open_transactions(session: Session, now: int) -> tuple[int | None, int]:
-    """When the oldest open transaction was opened, and how many of them have lost their lease."""
+    """Return when the oldest open transaction began, and how many leases have expired."""
     oldest, expired = session.row(_OPEN, {"now": now})
     return (None if oldest is None else int(oldest)), int(expired or 0)
 
 
 def runs(session: Session) -> list[Ended]:
-    """Runs of pipelines, by pipeline and state."""
+    """Return the counts and times of pipeline runs, by pipeline and state."""
     return [_ended(row) for row in session.rows(_RUNS)]
 
 
 def jobs(session: Session, now: int) -> list[Ended]:
-    """Runs of maintenance, by kind and state."""
+    """Return the counts and times of maintenance runs, by kind and state."""
     return [_ended(row) for row in session.rows(_JOBS, {"now": now})]
 
 
 def violations(session: Session) -> list[tuple[str, str, int]]:
-    """Rows that violated constraints, by table and by what was done."""
+    """Return the numbers of rows that violated constraints: table, action taken, rows."""
     return [(str(t), str(a), int(n or 0)) for t, a, n in session.rows(_VIOLATIONS)]
 
 
 def writers(session: Session) -> list[tuple[int, str, int | None, int | None]]:
-    """Writers of streams: table, writer, last epoch and when it was committed."""
+    """Return the writers of streams: table id, writer id, last epoch, time of its commit."""
     return [(int(t), str(w), epoch, at) for t, w, epoch, at in session.rows(_WRITERS)]
 
 
 def committed_ms(session: Session, table_id: int, version: int) -> int | None:
-    """When a version was committed, where the log still has it."""
+    """Return when a version was committed; None if the log no longer has the version."""
     row = session.row(_COMMITTED, {"table_id": table_id, "version": version})
     return None if row is None else int(row[0])
 
 
 def store_bytes(session: Session) -> int:
-    """How large the store is."""
+    """Return the size of the store in bytes."""
     return int(session.row(_SIZE[session.dialect])[0] or 0)
 
 

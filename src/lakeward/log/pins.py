@@ -1,4 +1,4 @@
-"""Pins: versions that are being read, and that vacuum must keep until the lease runs out."""
+"""Pins: versions that are being read, and that vacuum must keep until the lease expires."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ def release(session: Session, pin_id: str) -> None:
 
 
 def extend(database: Database, pin_ids: Iterable[str]) -> None:
-    """Renew leases."""
+    """Renew the leases of pins."""
     with database.write() as session:
         until = database.clock_ms(session) + LEASE_MS
         session.many(_EXTEND, [{"id": i, "until": until} for i in pin_ids])
 
 
 def any_stale(session: Session, now: int) -> bool:
-    """Whether there are pins whose lease ran out."""
+    """Return whether there are pins whose lease has expired."""
     return session.row(_STALE, {"now": now}) is not None
 
 
 def expire(session: Session, now: int) -> None:
-    """Delete pins whose lease ran out."""
+    """Delete the pins whose lease has expired."""
     session.run(_EXPIRE, {"now": now})
 
 
 def oldest(session: Session, table_id: int, now: int) -> int | None:
-    """The oldest pinned version of a table, or None."""
+    """Return the oldest version of a table that is pinned under a valid lease, or None."""
     found: int | None = session.row(_HELD, {"table_id": table_id, "now": now})[0]
     return found
 
 
 def held_versions(session: Session, table_id: int, now: int) -> set[int]:
-    """Return the pinned versions of a table."""
+    """Return the versions of a table that are pinned under a valid lease."""
     params = {"table_id": table_id, "now": now}
     return {row[0] for row in session.rows(_VERSIONS, params)}

@@ -1,9 +1,9 @@
 """Policies of table patterns, each with the versions of a table for which it is valid.
 
-A policy row is never changed: setting a policy for a pattern ends the previous one. The head of
-every matching table names the newest policy that matches it, and a row records the version from
-which it is valid; a table without such a row was made later, so the policy is valid from version 0
-on.
+Setting a policy for a pattern ends the previous one, whose row is kept. The head of every matching
+table refers to the newest policy that matches it, and a row records the version from which that
+policy is valid; a table without such a row was created later, so that the policy is valid from
+version 0 on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PolicyRow:
     Attributes:
         policy: None if the pattern's policy was removed.
         at_ms: When it was set.
-        until_id: The policy that ended it; `LIVE` while it is valid.
+        until_id: The id of the policy that replaced this one; `LIVE` while this one is valid.
         actor: Who set it.
         message: Why.
         transaction_id: The transaction that set it.
@@ -89,7 +89,7 @@ def insert(
     message: str | None,
     transaction_id: str,
 ) -> int:
-    """Record a policy, or None for its removal, and end the previous one; return its id."""
+    """Record a policy (None: removal) and end the pattern's previous one; return the new id."""
     row = session.row(
         _INSERT,
         {
@@ -105,18 +105,19 @@ def insert(
     policy_id = int(row[0])
     params = {"new": policy_id, "pattern": pattern.text, "live": LIVE, "before": policy_id}
     session.run(_END, params)
+    session.has_redefined = True
     return policy_id
 
 
 def begin(session: Session, policy_id: int, tables: Iterable[tuple[int, int]]) -> None:
-    """Record from which version of each table a policy is valid."""
+    """Record the version of each table from which on a policy is valid: table id, version."""
     for table_id, version in tables:
         params = {"table_id": table_id, "policy_id": policy_id, "from_version": version}
         session.run(_SINCE, params)
 
 
 def versions(session: Session, table_id: int) -> dict[int, int]:
-    """Return from which version of a table each policy is valid; absent policies from version 0."""
+    """Return, by policy id, the first version for which it is valid; others: from version 0."""
     return {int(i): int(v) for i, v in session.rows(_VERSIONS, {"table_id": table_id})}
 
 

@@ -1,4 +1,4 @@
-"""Deletes rows of the log that nothing can reach any more, in small steps.
+"""Deletes rows of the log that no version can reach any more, in small steps.
 
 Rows of files are deleted once their versions are retired and the files are deleted. Commits,
 definitions and the audit trail are kept, because history is read from them.
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lakeward.log import definitions, files
 from lakeward.log.codec import file_of
 from lakeward.log.database import Session
+from lakeward.log.index_rows import index_rows
+from lakeward.log.indexing import indexed_of
 from lakeward.log.reach import is_held
 from lakeward.log.statement import Statement
 from lakeward.log.tables import LogTable, app_transaction, change_file, file, file_stat
@@ -49,9 +50,10 @@ def prune_files(
     after: Place = START,
     most: int = 500,
 ) -> tuple[int, Place | None]:
-    """Delete some rows of files that were removed before a version and no held version needs.
+    """Delete up to `most` file rows removed before `kept_from` that no held version needs.
 
-    Returns how many, and the place to continue from; None when all are deleted.
+    Return the number of deleted rows, and the place to continue from; None when no rows are left to
+    examine.
     """
     params = {"table_id": table_id, "kept_from": kept_from, "most": most}
     removed, added, nr = after
@@ -64,22 +66,23 @@ def prune_files(
 
 
 def prune_changes(session: Session, table_id: int, kept_from: int) -> int:
-    """Delete the rows of change files before a version; return how many."""
+    """Delete the rows of change files of versions before `kept_from`; return how many."""
     return session.run(_DELETE_CHANGES, {"table_id": table_id, "kept_from": kept_from})
 
 
 def purge(session: Session, table_id: int) -> None:
-    """Delete all file rows of a table."""
+    """Delete all rows of a table about files, statistics, change files and applications."""
     for statement in _PURGE:
         session.run(statement, {"table_id": table_id})
 
 
 def _delete(session: Session, table_id: int, gone: Sequence[LoggedFile]) -> None:
-    indexed = {v: definitions.at(session, table_id, v)[1].indexed for v in {f.added for f in gone}}
+    if not gone:
+        return
     stats = [
         dict(zip(file_stat.columns, row, strict=True))
-        for f in gone
-        for row in files.stat_rows(table_id, f, indexed[f.added])
+        for f, indexed in zip(gone, indexed_of(session, table_id, gone), strict=True)
+        for row in index_rows(table_id, f, indexed)
     ]
     session.many(_DELETE_STAT, stats)
     session.many(_DELETE, [{"table_id": table_id, "added": f.added, "nr": f.ordinal} for f in gone])

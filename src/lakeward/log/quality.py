@@ -1,4 +1,4 @@
-"""What was measured of the expectations of tables: one row for each expectation and version."""
+"""Measurements of the expectations of tables: one row for each expectation and version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SERIES = Statement(
 
 @dataclass(frozen=True, slots=True)
 class QualityRow:
-    """A measurement as the log has it; `body` has the value and what later ones need of it."""
+    """A measurement; `body` has the value and what later measurements need from it."""
 
     version: int
     measured_ms: int
@@ -32,7 +32,7 @@ class QualityRow:
 
 
 def put(session: Session, table_id: int, name: str, row: QualityRow) -> None:
-    """Record a measurement, in the place of an earlier one of the same version."""
+    """Record a measurement; replace an earlier one of the same expectation and version."""
     session.run(
         _PUT,
         {
@@ -46,7 +46,7 @@ def put(session: Session, table_id: int, name: str, row: QualityRow) -> None:
 
 
 def series(session: Session, table_id: int, name: str, until: int, limit: int) -> list[QualityRow]:
-    """The newest measurements of an expectation up to a version, oldest first."""
+    """Return the newest measurements of an expectation up to a version, oldest first."""
     params = {"table_id": table_id, "name": name, "until": until, "limit": limit}
     rows = [QualityRow(int(v), int(at), loads(b)) for v, at, b in session.rows(_SERIES, params)]
     return rows[::-1]

@@ -1,4 +1,4 @@
-"""Finds which files of a table the kept versions need, and which only older ones.
+"""Finds the files of a table that kept versions need, and those that only older ones need.
 
 A row of `lakeward_file` is needed if one of the kept versions is in its range: a version from
 `kept_from` on, or an older one that is held.
@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from lakeward.log import files, retired
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 from lakeward.model.file import is_full
@@ -38,16 +39,19 @@ _ADDED_SINCE = Statement(
 )
 _SCHEMES: Final = ("file", "s3", "gs", "gcs", "az", "abfs", "wasb", "adl")
 _FULL_PREFIXES: Final = (("/", "0"), *((s, s[:-1] + chr(ord(s[-1]) + 1)) for s in _SCHEMES))
-"""Ranges of text in which all paths are that are named in full, and some others."""
+"""Ranges of text that contain every full path or URL, and some other paths."""
 
 
 def needed_paths(session: Session, table_id: int, kept_from: int) -> Iterator[list[Any]]:
-    """Paths and deletion vectors of all rows that versions from `kept_from` on need, in chunks."""
+    """Yield the files that versions from `kept_from` on need, in chunks: path, deletion vector."""
     return session.stream(_NEEDED, {"table_id": table_id, "kept_from": kept_from})
 
 
 def old_paths(session: Session, table_id: int, kept_from: int) -> Iterator[list[Any]]:
-    """The other rows, in chunks: path, deletion vector, first version, version after the last."""
+    """Yield the files removed up to `kept_from`, in chunks.
+
+    Each row has the path, deletion vector, first version, and version after the last.
+    """
     return session.stream(_OLD, {"table_id": table_id, "kept_from": kept_from})
 
 
@@ -65,8 +69,18 @@ def is_held(held: Sequence[int], low: int, high: int) -> bool:
     return place < len(held) and held[place] < high
 
 
+def has_all_files(session: Session, table_id: int, version: int, since: int) -> bool:
+    """Return whether a version surely has all files of an older version `since`.
+
+    If `since` is retired this is not known, because vacuum deletes rows of its files.
+    """
+    if retired.is_retired(session, table_id, since):
+        return False
+    return not files.removed_since(session, table_id, since, version)
+
+
 def change_paths(session: Session, table_id: int) -> list[Any]:
-    """Return path and version of every change file."""
+    """Return the path and version of every change file of a table."""
     return session.rows(_CHANGES, {"table_id": table_id})
 
 
@@ -80,5 +94,5 @@ def full_paths_of_others(session: Session, table_id: int) -> Iterator[Any]:
 
 
 def added_since(session: Session, table_id: int, version: int) -> list[Any]:
-    """Paths and deletion vectors of all rows that versions after this one added."""
+    """Return the path and deletion vector of every file added after a version."""
     return session.rows(_ADDED_SINCE, {"table_id": table_id, "version": version})

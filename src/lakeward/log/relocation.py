@@ -1,4 +1,4 @@
-"""Rows of the log that contain full names of files, to be changed after a lake was moved."""
+"""Rows of the log that contain full paths, which must be changed after a lake was moved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 
 _FULL: Final = {"rooted": "/%", "schemed": "%:/%"}
-"""Patterns of full names."""
+"""LIKE patterns of full paths and URLs."""
 _FILES = Statement(
     """SELECT table_id, added_version, ordinal, path, deletion_vector, extra FROM lakeward_file
     WHERE path LIKE :rooted OR path LIKE :schemed
@@ -45,36 +45,36 @@ _HEAD_POINTERS = Statement(
 
 
 def full_files(session: Session) -> Iterator[Any]:
-    """Rows of files that may contain a full name: key, path, deletion vector and extra."""
+    """Yield file rows that may contain a full path: key, path, deletion vector, extra."""
     anywhere = {"slashed": "%/%", "slashed_too": "%/%"}
     for chunk in session.stream(_FILES, {**_FULL, **anywhere}):
         yield from chunk
 
 
 def set_files(session: Session, rows: list[dict[str, Any]]) -> None:
-    """Write paths, deletion vectors and extras of files."""
+    """Update the paths, deletion vectors and extras of files."""
     if rows:
         session.many(_SET_FILE, rows)
 
 
 def full_change_files(session: Session) -> list[Any]:
-    """Rows of change files with a full name: key and path."""
+    """Return the rows of change files with a full path: key, path."""
     return session.rows(_CHANGE_FILES, _FULL)
 
 
 def set_change_files(session: Session, rows: list[dict[str, Any]]) -> None:
-    """Write paths of change files."""
+    """Update the paths of change files."""
     if rows:
         session.many(_SET_CHANGE_FILE, rows)
 
 
 def pointers(session: Session) -> list[tuple[str, str, str, str]]:
-    """Every table of every Iceberg catalog in the store: catalog, namespace, name, document."""
+    """Return every table of all Iceberg catalogs: catalog, namespace, name, metadata location."""
     return [(c, n, t, p) for c, n, t, p in session.rows(_POINTERS)]
 
 
 def head_pointers(session: Session) -> set[str]:
-    """The metadata documents that heads point to."""
+    """Return the metadata locations in the heads of tables."""
     return {row[0] for row in session.rows(_HEAD_POINTERS)}
 
 
@@ -85,12 +85,12 @@ def lock_heads(session: Session) -> None:
 
 
 def set_pointer(session: Session, row: tuple[str, str, str, str], new: str) -> bool:
-    """Point a table to another document, if the catalog still has the given one."""
+    """Replace the metadata location in a row of `pointers` if unchanged; return whether it was."""
     catalog, namespace, name, old = row
     named = {"catalog": catalog, "namespace": namespace, "name": name}
     return session.run(_SET_POINTER, {**named, "new": new, "old": old, "old_again": old}) == 1
 
 
 def set_head_pointer(session: Session, old: str, new: str) -> None:
-    """Point the head of a document to another one."""
+    """Replace a metadata location in the head that has it."""
     session.run(_SET_HEAD, {"old": old, "new": new})

@@ -50,7 +50,7 @@ def is_retired(session: Session, table_id: int, version: int) -> bool:
 
 
 def has_path(session: Session, table_id: int, path: str) -> bool:
-    """Return whether only retired versions had the file at a path at some time."""
+    """Return whether the log has the file at a path in a range of versions that are all retired."""
     return session.row(_PATH, {"table_id": table_id, "path": path}) is not None
 
 
@@ -73,7 +73,7 @@ def oldest_readable(session: Session, table_id: int) -> int | None:
 
 
 def next_readable(session: Session, table_id: int, version: int) -> int:
-    """Return the oldest readable version from this one on."""
+    """Return the oldest readable version at or after `version`."""
     for low, high in ranges(session, table_id):
         if low <= version < high:
             version = high
@@ -99,13 +99,23 @@ def merge(given: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
+def first_readable(session: Session, table_id: int) -> set[int]:
+    """Return the first version of every run of readable versions."""
+    first: int = session.row(_FIRST, {"table_id": table_id})[0] or 0
+    starts = {first, *(high for _, high in ranges(session, table_id))}
+    return {v for v in starts if not is_retired(session, table_id, v)}
+
+
 def kept_from(session: Session, table_id: int) -> int:
     """Return the first version from which vacuum kept everything; 0 if it never ran."""
     return _promise(session, table_id)["kept_from"]
 
 
 def pruned_to(session: Session, table_id: int) -> int:
-    """Return the version before which the log may lack rows of files."""
+    """Return the version before which a vacuum has deleted all rows that it could.
+
+    A vacuum that runs or was killed may have deleted rows of later versions: see `check_complete`.
+    """
     return _promise(session, table_id)["pruned_to"]
 
 
@@ -114,10 +124,21 @@ def cleaned_to(session: Session, table_id: int) -> int:
     return _promise(session, table_id)["cleaned_to"]
 
 
+def check_complete(session: Session, head: Head, version: int) -> None:
+    """Raise `VersionNotFound` if the log may lack rows about what a version added and removed.
+
+    Vacuum notes `kept_from` before it deletes the first row of a version before it.
+    """
+    if version >= kept_from(session, head.table_id):
+        return
+    what = f"Version {version} of {head.name} was vacuumed: the log lacks rows of its commit."
+    raise VersionNotFound(what, table=str(head.name), version=version)
+
+
 def check_changes(session: Session, table_id: int, version: int) -> None:
     """Raise `VersionNotFound` if the rows that a version changed are no longer known.
 
-    That needs its change files, and the files of the version before it.
+    To read them, the version's change files and the files of the version before it are needed.
     """
     kept = kept_from(session, table_id)
     if version > kept or not kept:
@@ -127,6 +148,16 @@ def check_changes(session: Session, table_id: int, version: int) -> None:
     what = f"The changes of version {version} of the table were vacuumed."
     hint = f"Changes can be read from version {kept + 1} on."
     raise VersionNotFound(what, hint=hint, version=version, oldest=kept + 1)
+
+
+def removals_lost(session: Session, table_id: int, versions: Iterable[int]) -> int | None:
+    """Return the first of some versions whose removed files the log may lack; None without one.
+
+    Vacuum deletes the rows of files only after it retired the versions that had the files, and the
+    last of these is the version before the removal.
+    """
+    known = ranges(session, table_id)
+    return next((v for v in versions if any(low < v <= high for low, high in known)), None)
 
 
 def note(session: Session, table_id: int, **versions: int) -> None:

@@ -13,7 +13,8 @@ from lakeward.log.tables import run
 _PUT = insertion(
     run,
     "ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, ended_ms = excluded.ended_ms,"
-    " bundle = excluded.bundle",
+    " bundle = excluded.bundle WHERE lakeward_run.state <> 'ratified'"
+    " OR excluded.state = 'ratified'",
 )
 _COLUMNS = ", ".join(run.columns)
 _NEWEST = Statement(
@@ -30,7 +31,7 @@ class Run:
     """A run of a pipeline."""
 
     run_id: str
-    """The id of its transaction."""
+    """The id of the run's transaction."""
     pipeline: str
     state: str
     """`ratified` or `failed`."""
@@ -40,20 +41,20 @@ class Run:
 
 
 def put(session: Session, new: Run) -> None:
-    """Insert a run, or replace one of the same id."""
+    """Insert a run, or replace one of the same id; a `ratified` run is not replaced by a failed."""
     row = {name: getattr(new, name) for name in run.columns}
     session.run(_PUT, {**row, "bundle": dumps(new.bundle)})
 
 
 def newest(session: Session, pipeline: str | None, limit: int) -> list[Run]:
-    """The newest runs, of one pipeline or of all."""
+    """Return the newest runs, of one pipeline or of all, newest first."""
     name = pipeline or ""
     rows = session.rows(_NEWEST, {"pipeline": name, "own": name, "limit": limit})
     return [_run(row) for row in rows]
 
 
 def one(session: Session, run_id: str) -> Run | None:
-    """A run by its id."""
+    """Return the run of an id, or None."""
     row = session.row(_ONE, {"run_id": run_id})
     return _run(row) if row else None
 

@@ -1,4 +1,4 @@
-"""Service levels, and what the log says of the time that work took."""
+"""Declared service levels, and how long transactions, maintenance and pipelines took."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from lakeward.log.codec import dumps, info_of, loads
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import service_level
+from lakeward.model.arguments import LARGEST
 
+_PAGE = 100
 _PUT = insertion(
     service_level,
     "ON CONFLICT (name) DO UPDATE SET body = excluded.body, actor = excluded.actor,"
@@ -20,9 +22,10 @@ _CHANGED = Statement(
     """SELECT timestamp_ms, transaction_id, operation, actor, info FROM lakeward_commit
     WHERE table_id = :table_id AND timestamp_ms >= :since ORDER BY version"""
 )
-_LAST_BEFORE = Statement(
-    """SELECT timestamp_ms, transaction_id, operation, actor, info FROM lakeward_commit
-    WHERE table_id = :table_id AND timestamp_ms < :since ORDER BY version DESC LIMIT 100"""
+_NEWEST_FIRST = Statement(
+    """SELECT timestamp_ms, transaction_id, operation, actor, info, version FROM lakeward_commit
+    WHERE table_id = :table_id AND timestamp_ms < :before AND version <= :version
+    ORDER BY version DESC LIMIT :page"""
 )
 _TOOK = Statement(
     """SELECT t.ended_ms - t.opened_ms, (SELECT sum(f.row_count) FROM lakeward_file f
@@ -31,7 +34,7 @@ _TOOK = Statement(
     WHERE c.table_id = :table_id AND c.timestamp_ms >= :since AND t.ended_ms IS NOT NULL"""
 )
 _JOBS = Statement(
-    """SELECT ended_ms - started_ms FROM lakeward_job
+    """SELECT ended_ms - started_ms, state FROM lakeward_job
     WHERE table_name = :name AND started_ms >= :since AND ended_ms IS NOT NULL"""
 )
 _RUNS = Statement(
@@ -41,7 +44,7 @@ _RUNS = Statement(
 
 
 def put(session: Session, name: str, body: dict[str, Any], actor: str, at_ms: int) -> None:
-    """Declare a service level, in the place of an earlier one of the same name."""
+    """Declare a service level; replace an earlier one of the same name."""
     params = {"name": name, "body": dumps(body), "actor": actor, "set_ms": at_ms}
     session.run(_PUT, params)
 
@@ -52,36 +55,57 @@ def remove(session: Session, name: str) -> bool:
 
 
 def every(session: Session) -> list[tuple[str, dict[str, Any], str, int]]:
-    """Name, plain form, actor and time of each service level, by name."""
+    """Return all service levels, ordered by name: name, body, actor, time of declaration."""
     return [(str(n), loads(b), str(a), int(at)) for n, b, a, at in session.rows(_ALL)]
 
 
 def changed_since(session: Session, table_id: int, since: int) -> list[int]:
-    """When data of a table was changed, from the last time before a moment on, ascending."""
-    before = session.rows(_LAST_BEFORE, {"table_id": table_id, "since": since})
+    """Return the times of the last commit before `since` that changed data, and of later ones."""
     after = session.rows(_CHANGED, {"table_id": table_id, "since": since})
-    last = next((int(row[0]) for row in before if _changes_data(row)), None)
+    last, _ = last_change(session, table_id, before_ms=since)
     found = [int(row[0]) for row in after if _changes_data(row)]
     return found if last is None else [last, *found]
 
 
+def last_change(
+    session: Session, table_id: int, *, version: int = LARGEST, before_ms: int = LARGEST
+) -> tuple[int | None, int | None]:
+    """Return the time of the last commit that changed data, and of the oldest commit read for it.
+
+    Only commits up to a version and before a time count. The first is None if none of them changed
+    data, and both are None if there are none.
+    """
+    oldest: int | None = None
+    while True:
+        params = {"table_id": table_id, "before": before_ms, "version": version, "page": _PAGE}
+        rows = list(session.rows(_NEWEST_FIRST, params))
+        if not rows:
+            return None, oldest
+        oldest = int(rows[-1][0])
+        found = next((int(row[0]) for row in rows if _changes_data(row)), None)
+        if found is not None:
+            return found, oldest
+        version = int(rows[-1][5]) - 1
+
+
 def transactions(session: Session, table_id: int, since: int) -> list[tuple[int, int]]:
-    """Milliseconds that each transaction on a table took, and rows that it brought."""
+    """Return the duration in ms and the added rows of each transaction on a table since a time."""
     rows = session.rows(_TOOK, {"table_id": table_id, "since": since})
     return [(int(took), int(count or 0)) for took, count in rows]
 
 
-def jobs(session: Session, table: str, since: int) -> list[int]:
-    """Milliseconds that each run of maintenance of a table took."""
-    return [int(row[0]) for row in session.rows(_JOBS, {"name": table, "since": since})]
+def jobs(session: Session, table: str, since: int) -> list[tuple[int, str]]:
+    """Return the duration in ms and the state of each maintenance run of a table since a time."""
+    rows = session.rows(_JOBS, {"name": table, "since": since})
+    return [(int(took), str(state)) for took, state in rows]
 
 
 def runs(session: Session, pipeline: str, since: int) -> list[tuple[int, str]]:
-    """Milliseconds that each run of a pipeline took, and its state."""
+    """Return the duration in ms and the state of each run of a pipeline since a time."""
     rows = session.rows(_RUNS, {"name": pipeline, "since": since})
     return [(int(took), str(state)) for took, state in rows]
 
 
 def _changes_data(row: Any) -> bool:
-    _, own, operation, actor, info = row
+    _, own, operation, actor, info = row[:5]
     return info_of(own, operation, actor, info).data_change

@@ -1,7 +1,7 @@
-"""Gives pages of the store's file that hold nothing any more back to the disk, in small steps.
+"""Releases free pages of the store's file to the disk, in small steps.
 
-SQLite keeps the pages of deleted rows for later ones. Stores are made so that free pages can be cut
-off step by step, each in a short write session. PostgreSQL looks after this by itself.
+SQLite keeps the pages of deleted rows for later rows. Stores are created so that free pages can be
+cut off step by step, each in a short write session. PostgreSQL does this by itself.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from lakeward.log.database import Database
 from lakeward.log.statement import Statement
 
 _PAGES: Final = 250
-"""Moved in one step, which keeps writers waiting for some milliseconds."""
+"""Pages that are released in one step, which delays writers by some milliseconds."""
 _FEW: Final = 1_000
-"""So many free pages are left for rows to come."""
+"""Free pages that are left in the file for later rows."""
 _PAUSE_SECONDS: Final = 0.001
 _FREE = Statement("PRAGMA freelist_count")
 _MODE = Statement("PRAGMA auto_vacuum")
@@ -24,7 +24,7 @@ _INCREMENTAL: Final = 2
 
 
 def shrink(database: Database) -> int:
-    """Cut free pages off the store's file until few are left; return how many were cut off."""
+    """Release free pages of the store's file until few are left; return how many were released."""
     if database.dialect != "sqlite":
         return 0
     gone = 0

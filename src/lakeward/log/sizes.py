@@ -1,4 +1,4 @@
-"""How many files of a version have which size, counted by the database."""
+"""Numbers of files of a version by size, counted by the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeward.log.statement import Statement
 
 _KIB: Final = 1024
 BOUNDS: Final = tuple(_KIB * 4**power for power in range(3, 12))
-"""Sizes at which a new class begins, from 64 KiB to 4 GiB."""
+"""Lower bounds of the size classes after the first, from 64 KiB to 4 GiB."""
 _CASES = " ".join(f"WHEN size < {bound} THEN {number}" for number, bound in enumerate(BOUNDS))
 _COUNT = Statement(
     f"""SELECT CASE {_CASES} ELSE {len(BOUNDS)} END AS size_class, COUNT(*), SUM(size)
@@ -23,10 +23,10 @@ class SizeClass(NamedTuple):
     """Files of about one size.
 
     Attributes:
-        at_least: Bytes that each of them has at least.
-        below: Each of them has fewer bytes than this; None for the largest class.
-        files: How many there are.
-        bytes: Of all of them.
+        at_least: The smallest size in bytes of the class.
+        below: The size in bytes that each file is below; None for the largest class.
+        files: The number of files.
+        bytes: The total size of the files.
     """
 
     at_least: int
@@ -36,7 +36,7 @@ class SizeClass(NamedTuple):
 
 
 def size_classes(session: Session, table_id: int, version: int) -> list[SizeClass]:
-    """Every class of sizes, smallest first, also those that no file is of."""
+    """Return all size classes with their files, smallest first, including empty ones."""
     params = {"table_id": table_id, "version": version}
     found = {int(k): (int(n), int(size)) for k, n, size in session.rows(_COUNT, params)}
     edges = (0, *BOUNDS)

@@ -1,7 +1,7 @@
 """SQL with named parameters, one text for both databases, translated once for each driver.
 
-A commit runs a dozen statements and takes about a millisecond in all, so parameters go to the
-driver as tuples, picked without a Python loop.
+A commit runs a dozen statements and takes about a millisecond in all, so parameters are passed to
+the driver as tuples, made without a Python loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROW_LOCK: Final = re.compile(r"\s+FOR (UPDATE|SHARE)( SKIP LOCKED)?\s*$")
 
 
 class Statement:
-    """SQL text with `:name` parameters. A row lock at its end is left out for SQLite."""
+    """SQL text with `:name` parameters. A row lock at the end is omitted for SQLite."""
 
     __slots__ = ("_source", "_translated")
 
@@ -28,11 +28,11 @@ class Statement:
         self._translated: dict[str, tuple[str, _Values]] = {}
 
     def sql(self, dialect: str) -> str:
-        """The SQL text."""
+        """Return the SQL text in a dialect."""
         return self._for(dialect)[0]
 
     def bind(self, dialect: str, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-        """The SQL text and its parameters in the driver's form."""
+        """Return the SQL text in a dialect, and the parameters as the driver expects them."""
         try:
             sql, values = self._translated[dialect]
         except KeyError:
@@ -55,7 +55,7 @@ class Statement:
 def insertion(
     table: LogTable, conflict: str = "ON CONFLICT DO NOTHING", without: Sequence[str] = ()
 ) -> Statement:
-    """An INSERT of one row into all columns of a table but some."""
+    """Return an INSERT of one row into all columns of a table except those in `without`."""
     names = [name for name in table.columns if name not in without]
     columns = ", ".join(f'"{name}"' for name in names)
     marks = ", ".join(f":{name}" for name in names)
@@ -63,7 +63,7 @@ def insertion(
 
 
 def _values(order: Sequence[str]) -> _Values:
-    """A function that picks a statement's parameters in order, without a Python loop."""
+    """Return a function that selects a statement's parameters in order, without a Python loop."""
     if not order:
         return lambda _: ()
     if len(order) == 1:

@@ -32,18 +32,18 @@ _REMOVED = Statement(
 
 
 def put(session: Session, table_id: int, version: int, body: dict[str, Any]) -> None:
-    """Keep the statistics of a version."""
+    """Store the statistics of a version, unless there are some."""
     session.run(_PUT, {"table_id": table_id, "version": version, "body": dumps(body)})
 
 
 def nearest(session: Session, table_id: int, version: int) -> tuple[int, dict[str, Any]] | None:
-    """The kept statistics of the newest version up to this one, with that version."""
+    """Return the newest stored statistics up to `version`, as (their version, body), or None."""
     rows = session.rows(_NEAREST, {"table_id": table_id, "version": version})
     return (int(rows[0][0]), loads(rows[0][1])) if rows else None
 
 
 def put_sketch(session: Session, table_id: int, field_id: int, version: int, body: bytes) -> None:
-    """Keep the sketch of a column at a version."""
+    """Store the sketch of a column at a version, unless there is one."""
     params = {"table_id": table_id, "field_id": field_id, "version": version}
     session.run(_PUT_SKETCH, {**params, "body": base64.b64encode(body).decode()})
 
@@ -51,14 +51,14 @@ def put_sketch(session: Session, table_id: int, field_id: int, version: int, bod
 def nearest_sketch(
     session: Session, table_id: int, field_id: int, version: int
 ) -> tuple[int, bytes] | None:
-    """The kept sketch of a column at the newest version up to this one, with that version."""
+    """Return a column's newest stored sketch up to `version`, as (its version, bytes), or None."""
     params = {"table_id": table_id, "field_id": field_id, "version": version}
     rows = session.rows(_NEAREST_SKETCH, params)
     return (int(rows[0][0]), base64.b64decode(rows[0][1])) if rows else None
 
 
 def changes(session: Session, table_id: int, version: int) -> dict[int, tuple[int, int, int]]:
-    """By version, how many rows, files and bytes came, less those that went."""
+    """Return, by version, the rows, files and bytes added minus those removed."""
     params = {"table_id": table_id, "version": version}
     found: dict[int, tuple[int, int, int]] = {}
     for statement, sign in ((_ADDED, 1), (_REMOVED, -1)):

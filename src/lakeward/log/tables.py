@@ -27,7 +27,7 @@ _made: list[LogTable] = []
 
 
 def _table(name: str, columns: str) -> LogTable:
-    """A table from its columns: `name` for whole numbers, `name:text` for text."""
+    """Return a table from its columns: `name` for whole numbers, `name:text` for text."""
     pairs = [column.partition(":")[::2] for column in columns.split()]
     texts = frozenset(column for column, kind in pairs if kind)
     made = LogTable(name, tuple(column for column, _ in pairs), texts)
@@ -40,7 +40,7 @@ head = _table(
     "lakeward_head",
     "table_id uuid:text namespace:text name:text format:text location:text guarded"
     " drift:text version timestamp_ms definition_id published audit_seq audit_hash:text"
-    " created_ms dropped_ms pointer:text policy_id",
+    " created_ms dropped_ms pointer:text policy_id dropped_position",
 )
 definition = _table(
     "lakeward_definition",
@@ -103,7 +103,9 @@ writer = _table(
     "table_id writer_id:text instance:text generation actor:text opened_ms epoch"
     " transaction_id:text progress:text",
 )
-tag = _table("lakeward_tag", "name:text moment_ms whole actor:text message:text created_ms")
+tag = _table(
+    "lakeward_tag", "name:text moment_ms whole actor:text message:text created_ms position"
+)
 tagged = _table("lakeward_tagged", "name:text table_id version")
 consumer = _table("lakeward_consumer", "name:text position transaction_id:text actor:text moved_ms")
 foreign_key = _table("lakeward_foreign_key", "table_id name:text parent:text")
@@ -130,11 +132,20 @@ token = _table(
     " revoked_ms",
 )
 claim = _table("lakeward_claim", "name:text transaction_id:text")
+unrecorded = _table(
+    "lakeward_unrecorded",
+    "entry_id:text table_id transaction_id:text paths:text begun_ms",
+)
 lineage = _table("lakeward_lineage", "transaction_id:text body:text")
+identity = _table("lakeward_identity", "uuid:text field_id taken")
+query = _table("lakeward_query", "table_id at_ms took_ms")
 service_level = _table("lakeward_service_level", "name:text body:text actor:text set_ms")
 statistics = _table("lakeward_statistics", "table_id version body:text")
 sketch = _table("lakeward_sketch", "table_id field_id version body:text")
 quality = _table("lakeward_quality", "table_id name:text version measured_ms body:text")
+once = _table("lakeward_once", "key:text what:text actor:text made_ms")
+pending = _table("lakeward_pending", "transaction_id:text seq body:text actor:text added_ms")
+member = _table("lakeward_member", "name:text role:text tables:text actor:text created_ms")
 iceberg_table = _table(
     "iceberg_tables",
     "catalog_name:text table_namespace:text table_name:text metadata_location:text"

@@ -40,11 +40,12 @@ class LoggedTag:
 
     Attributes:
         moment_ms: The time of the cut.
-        whole: Whether it covers all tables that the lake had then.
-        actor: Who made it.
+        whole: Whether the tag covers all tables that the lake had then.
+        actor: Who created the tag.
         message: Why.
-        created_ms: When it was made.
+        created_ms: When the tag was created.
         versions: The version of each table, by the table's id.
+        position: The position of the last transaction in the cut; None for tags of old stores.
     """
 
     name: str
@@ -54,6 +55,7 @@ class LoggedTag:
     message: str | None
     created_ms: int
     versions: Mapping[int, int] = field(default_factory=dict)
+    position: int | None = None
 
 
 def insert(session: Session, new: LoggedTag) -> bool:
@@ -89,21 +91,21 @@ def find(session: Session, name: str) -> LoggedTag | None:
 
 
 def version_of(session: Session, name: str, table_id: int) -> int | None:
-    """Return the version of a table that a tag names, or None."""
+    """Return the version of a table to which a tag refers, or None."""
     row = session.row(_VERSION, {"name": name, "table_id": table_id})
     return row[0] if row else None
 
 
 def held_versions(session: Session, table_id: int) -> set[int]:
-    """Return the versions of a table that tags name, and whose files must be kept."""
+    """Return the versions of a table to which tags refer; their files must be kept."""
     return {row[0] for row in session.rows(_HELD, {"table_id": table_id})}
 
 
 def names_of(session: Session, table_id: int) -> dict[str, int]:
-    """Return the tags that name a version of a table, with the version, oldest first."""
+    """Return the tags of a table by name, each with its version, oldest version first."""
     return dict(session.rows(_NAMES_OF, {"table_id": table_id}))
 
 
 def _tag(row: Any, versions: Mapping[int, int]) -> LoggedTag:
-    name, moment_ms, whole, actor, message, created_ms = row
-    return LoggedTag(name, moment_ms, bool(whole), actor, message, created_ms, versions)
+    name, moment_ms, whole, actor, message, created_ms, position = row
+    return LoggedTag(name, moment_ms, bool(whole), actor, message, created_ms, versions, position)

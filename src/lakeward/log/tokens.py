@@ -26,9 +26,9 @@ class TokenRow:
 
     Attributes:
         digest: SHA-256 of the secret, in hexadecimal digits.
-        name: Who uses it; commits made with it record this name.
-        tables: Patterns of the tables that it opens.
-        actor: Who created it.
+        name: Who uses the token; commits made with it record this name.
+        tables: Patterns of the tables to which the token gives access.
+        actor: Who created the token.
     """
 
     token_id: str
@@ -48,18 +48,18 @@ def insert(session: Session, new: TokenRow) -> None:
 
 
 def get(session: Session, token_id: str) -> TokenRow | None:
-    """A token by its id, even if it was revoked."""
+    """Return the token of an id, even if it was revoked, or None."""
     row = session.row(_GET, {"token_id": token_id})
     return None if row is None else _row(row)
 
 
 def every(session: Session) -> list[TokenRow]:
-    """All tokens, oldest first, revoked and expired ones too."""
+    """Return all tokens, oldest first, including revoked and expired ones."""
     return [_row(row) for row in session.rows(_ALL)]
 
 
 def revoke(session: Session, token_id: str, now: int) -> bool:
-    """Record that a token is not valid any more; whether it was until now."""
+    """Record that a token is revoked; return False if it was revoked before or does not exist."""
     return session.run(_REVOKE, {"token_id": token_id, "now": now}) == 1
 
 

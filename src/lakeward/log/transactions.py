@@ -1,7 +1,10 @@
 """Registered transactions with their leases, which also protect their staged files.
 
-A transaction is open until it is ratified, rolled back or expired, and leaves that state once. So
-committing one id twice commits once, and a writer that lost its lease cannot commit.
+A transaction is open until it is ratified, rolled back or expired. Only an open one is ratified,
+and only once. So committing one id twice commits once, and an expired writer cannot commit.
+
+A transaction of a chosen id that ended without a commit may be opened again. The new row has a
+later `opened_ms`, and whoever opened the earlier one can neither commit nor end the new one.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ _INSERT = insertion(transaction)
 _END = Statement(
     """UPDATE lakeward_transaction SET state = :state, ended_ms = :ended_ms
     WHERE transaction_id = :id AND state = :expected"""
+)
+_END_OWN = Statement(
+    """UPDATE lakeward_transaction SET state = :state, ended_ms = :ended_ms
+    WHERE transaction_id = :id AND state = :expected AND opened_ms = :opened_ms"""
 )
 _RATIFY = Statement(
     """UPDATE lakeward_transaction SET state = :state, ended_ms = :ended_ms
@@ -48,12 +55,14 @@ _OPEN = Statement(
 )
 _IDS = Statement("SELECT transaction_id FROM lakeward_transaction")
 _REOPEN = Statement(
-    """UPDATE lakeward_transaction SET state = 'open', lease_until_ms = :until, ended_ms = NULL
+    """UPDATE lakeward_transaction SET state = 'open', process = :process, ended_ms = NULL,
+      opened_ms = CASE WHEN opened_ms < :now THEN :now ELSE opened_ms + 1 END,
+      lease_until_ms = :until
     WHERE transaction_id = :id AND (state = 'rolled_back' OR state = 'expired')"""
 )
 _EXTEND = Statement(
     """UPDATE lakeward_transaction SET lease_until_ms = :until
-    WHERE transaction_id = :id AND state = 'open'"""
+    WHERE transaction_id = :id AND state = 'open' AND opened_ms = :opened_ms"""
 )
 _EXPIRE = Statement(
     """UPDATE lakeward_transaction SET state = 'expired', ended_ms = :now
@@ -85,7 +94,7 @@ def register(
     isolation: str,
     message: str | None,
 ) -> bool:
-    """Register an open transaction; False when its id is taken."""
+    """Register an open transaction; return False if its id is used already."""
     inserted = session.run(
         _INSERT,
         {
@@ -104,41 +113,57 @@ def register(
 
 
 def register_ratified(session: Session, ids: Iterable[str], actor: str, now: int) -> None:
-    """Register transactions that were ratified, when a store is rebuilt."""
+    """Register transactions as ratified, when a store is rebuilt."""
     columns = transaction.columns
     rows = ((i, "ratified", actor, "snapshot", None, "", now, now, now) for i in ids)
     session.bulk(transaction.name, columns, rows)
 
 
 def reopen(session: Session, transaction_id: str, now: int) -> bool:
-    """Open a rolled back or expired transaction again; False when there is none of this id."""
-    until = now + LEASE_MS
-    return session.run(_REOPEN, {"id": transaction_id, "until": until}) == 1
+    """Open a rolled back or expired transaction again; return False if there is none of this id."""
+    own = {"id": transaction_id, "process": f"{_HOST}:{os.getpid()}"}
+    return session.run(_REOPEN, {**own, "now": now, "until": now + LEASE_MS}) == 1
 
 
-def end(session: Session, transaction_id: str, state: TransactionState, now: int) -> bool:
-    """Close an open transaction; False when it was not open."""
-    params = {"id": transaction_id, "expected": "open", "state": state.value, "ended_ms": now}
-    return session.run(_END, params) == 1
+def end(
+    session: Session,
+    transaction_id: str,
+    state: TransactionState,
+    now: int,
+    opened_ms: int | None = None,
+) -> bool:
+    """Set the final state of an open transaction; return False if it was not open.
+
+    With `opened_ms`, return False as well if it was opened again since that time.
+    """
+    params = {
+        "id": transaction_id,
+        "expected": "open",
+        "state": state.value,
+        "ended_ms": now,
+        "opened_ms": opened_ms,
+    }
+    return session.run(_END if opened_ms is None else _END_OWN, params) == 1
 
 
 def found_published(session: Session, transaction_id: str, now: int) -> bool:
-    """Close a transaction as ratified because its published file exists; False if it is not ours.
+    """Mark a transaction as ratified because its published file exists.
 
-    Only for unguarded tables: there the published file is the commit, even of an expired writer.
+    Return False if it is not registered here. Only for open tables: there the published file is the
+    commit, even of an expired writer.
     """
     params = {"id": transaction_id, "state": TransactionState.RATIFIED.value, "ended_ms": now}
     return session.run(_RATIFY, params) == 1
 
 
 def get(session: Session, transaction_id: str) -> Registration | None:
-    """A transaction's row, if it was ever registered."""
+    """Return a transaction's row; None if it was never registered."""
     row = session.row(_GET, {"transaction_id": transaction_id})
     return _registration(row) if row else None
 
 
 def lock(session: Session, transaction_id: str) -> TransactionState | None:
-    """A transaction's state, with a lock on its row."""
+    """Lock a transaction's row; return its state, or None if it was never registered."""
     row = session.row(_LOCK, {"transaction_id": transaction_id})
     return TransactionState(row[0]) if row else None
 
@@ -146,7 +171,7 @@ def lock(session: Session, transaction_id: str) -> TransactionState | None:
 def newest(
     session: Session, limit: int, state: TransactionState | None = None
 ) -> list[Registration]:
-    """The newest transactions, or those of one state, newest first."""
+    """Return the newest transactions, all or those of one state, newest first."""
     if state is None:
         rows = session.rows(_LIST, {"limit": limit})
     else:
@@ -155,7 +180,7 @@ def newest(
 
 
 def still_open(session: Session) -> list[Registration]:
-    """Transactions that are open, newest first."""
+    """Return the open transactions, newest first."""
     return [_registration(row) for row in session.rows(_OPEN)]
 
 
@@ -164,15 +189,16 @@ def all_ids(session: Session) -> list[str]:
     return [row[0] for row in session.rows(_IDS)]
 
 
-def extend(database: Database, transaction_ids: Iterable[str]) -> None:
-    """Renew leases."""
+def extend(database: Database, held: Iterable[tuple[str, int]]) -> None:
+    """Renew the leases of open transactions, given by their ids and the times they were opened."""
     with database.write() as session:
         until = database.clock_ms(session) + LEASE_MS
-        session.many(_EXTEND, [{"id": i, "until": until} for i in transaction_ids])
+        rows = [{"id": own, "opened_ms": opened_ms, "until": until} for own, opened_ms in held]
+        session.many(_EXTEND, rows)
 
 
 def expire(session: Session, now: int) -> int:
-    """Close open transactions whose lease ran out; how many."""
+    """Mark open transactions whose lease has expired as expired; return how many."""
     return session.run(_EXPIRE, {"now": now})
 
 

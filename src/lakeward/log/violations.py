@@ -1,4 +1,4 @@
-"""Violations of constraints, of transactions that failed too."""
+"""Violations of constraints, including those by transactions that failed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Violation:
 
     Attributes:
         action: What was done: `fail`, `quarantine` or `warn`.
-        reason: In words.
+        reason: Why the rows violate the constraint, in words.
         sample: A few of the rows, as JSON values.
-        at_ms: When it was recorded.
-        pipeline: Whose run the transaction was, if it was one.
+        at_ms: When the violation was recorded.
+        pipeline: The pipeline of which the transaction was a run, if any.
     """
 
     table: str
@@ -68,7 +68,7 @@ def insert(session: Session, found: Iterable[Violation]) -> None:
 
 
 def newest(session: Session, table: str | None, limit: int) -> list[Violation]:
-    """The newest violations, of one table or of all, newest first."""
+    """Return the newest violations, of one table or of all, newest first."""
     name = table or ""
     rows = session.rows(_NEWEST, {"every": name, "own": name, "limit": limit})
     return [_violation(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Waits for new transactions: woken by the database, or by polling with growing pauses."""
+"""Waiters for new transactions: woken by the database, or polling with growing pauses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PollingWaiter(Waiter):
         self._seen = positions.NOWHERE
 
     def wait(self, seconds: float) -> None:
-        """Return when the newest position changes, or after so many seconds."""
+        """Return when the newest position has changed, or after this many seconds."""
         deadline = time.monotonic() + seconds
         pause = _SHORTEST
         while True:

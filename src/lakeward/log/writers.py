@@ -1,8 +1,8 @@
 """Writers of streams: the instance that may commit to a table, and its last epoch.
 
-An instance takes a new generation when it opens, which fences off the one before. Taking one and
-committing an epoch lock the same row, so a new instance sees every epoch of the older ones, and
-none is committed by an older one afterwards.
+An instance takes a new generation when it opens, which fences off the instance before. Taking a
+generation and committing an epoch lock the same row, so a new instance sees every epoch of older
+instances, and an older one commits none afterwards.
 """
 
 from __future__ import annotations
@@ -53,21 +53,24 @@ class Writer:
     """A writer's row."""
 
     generation: int
-    """The number of instances so far."""
+    """The number of instances so far, including this one."""
     instance: str
-    """The one that may commit."""
+    """The id of the instance that may commit."""
     actor: str
     epoch: int | None
-    """The last one that was committed, by the transaction of `transaction_id`."""
+    """The last committed epoch, committed by the transaction `transaction_id`."""
     transaction_id: str | None
     progress: Any
-    """The source's position that was committed with the epoch."""
+    """The position in the source that was committed with the epoch."""
 
 
 def take(
     session: Session, table_id: int, writer_id: str, *, instance: str, actor: str, now: int
 ) -> Writer:
-    """Make an instance the one that may commit; waits for a commit of the one before."""
+    """Make an instance the only one that may commit; return the writer's row.
+
+    Wait until a commit of the instance before has ended.
+    """
     own = {"table_id": table_id, "writer_id": writer_id}
     session.run(_TAKE, {**own, "instance": instance, "actor": actor, "opened_ms": now})
     found = get(session, table_id, writer_id)
@@ -76,7 +79,7 @@ def take(
 
 
 def get(session: Session, table_id: int, writer_id: str) -> Writer | None:
-    """A writer's row, if it ever opened a sink for the table."""
+    """Return a writer's row; None if it never opened a sink for the table."""
     row = session.row(_GET, {"table_id": table_id, "writer_id": writer_id})
     if row is None:
         return None
@@ -94,7 +97,7 @@ def advance(
     transaction_id: str,
     progress: Any,
 ) -> bool:
-    """Record an epoch; False if the instance is fenced off, or the epoch was committed."""
+    """Record an epoch; return False if it was committed before or the instance is fenced off."""
     params = {
         "table_id": table_id,
         "writer_id": writer_id,
@@ -110,19 +113,19 @@ def advance(
 def align(
     session: Session, table_id: int, writer_id: str, *, epoch: int | None, progress: Any
 ) -> None:
-    """Set a writer's last epoch to what the table's log says."""
+    """Set a writer's last epoch and progress to those found in the table's log."""
     text = None if progress is None else dumps(progress)
     own = {"table_id": table_id, "writer_id": writer_id}
     session.run(_ALIGN, {**own, "epoch": epoch, "progress": text})
 
 
 def last_epoch(session: Session, table_id: int, writer_id: str) -> int | None:
-    """The newest epoch among the table's application transactions."""
+    """Return a writer's newest epoch among the table's application transactions, or None."""
     row = session.row(_LAST, {"table_id": table_id, "writer_id": writer_id})
     return None if row is None else row[0]
 
 
 def version_of(session: Session, table_id: int, writer_id: str, epoch: int) -> int | None:
-    """The version of an epoch, while the log has it."""
+    """Return the version that committed an epoch; None if the log does not have it."""
     row = session.row(_VERSION, {"table_id": table_id, "writer_id": writer_id, "epoch": epoch})
     return None if row is None else row[0]

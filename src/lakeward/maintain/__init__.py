@@ -1,1 +1,1 @@
-"""Keeping a lake healthy: ordinary users of the two paths."""
+"""Maintenance of a lake: compaction, vacuum, checks, backups. It uses the read and write paths."""

@@ -1,8 +1,8 @@
 """Chooses the most valuable maintenance: small files first where they cost most, then the rest.
 
-Tables are compacted when their health score asks for it, clustered again once a day by the columns
-of the last clustering (or those in the property `lakeward.zorder`), and vacuumed once a week. Once
-a week, too, published metadata is expired of tables that have many versions.
+Tables are compacted when their health score calls for it, clustered again once a day by the columns
+of the last clustering (or those in the property `lakeward.zorder`), and vacuumed once a week. Also
+once a week, published metadata is expired of tables that have many versions.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from lakeward.model.records import HIDDEN
 from lakeward.read.snapshot import TableSnapshot
 
 DROPPED: Final = "(dropped tables)"
-"""What the vacuum of dropped tables is about."""
+"""The `table` of the chore that vacuums dropped tables."""
 _PACKED: Final = ("small_files", "deleted_rows")
 _MANY_VERSIONS: Final = 100
-"""Published metadata of fewer versions is small."""
+"""The number of versions from which on metadata is expired; that of fewer is small."""
 _FINISHED: Final = (JobState.DONE, JobState.NOTHING)
 
 
@@ -41,7 +41,7 @@ class Chore:
         table: The table's full name, or `DROPPED`.
         kind: `optimize`, `vacuum` or `expire`.
         why: The reason.
-        points: Its value, in points of the table's health.
+        points: The chore's value, in points of the table's health.
         options: Arguments of the table's method `kind`.
     """
 
@@ -61,20 +61,31 @@ class ChoreDone:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoreFailed:
+    """A chore that failed, with the error and its exit code."""
+
+    chore: Chore
+    error: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
 class MaintenanceRun:
     """The result of a call of `lake.maintain`.
 
     Attributes:
-        state: `done`, `nothing`, `stopped` when the budget or the window ended, `planned` for a
-            dry run with something to do, `closed` outside of the window.
+        state: `done`, `nothing`, `stopped` when the budget or the window ended, `failed` when a
+            chore failed, `planned` for a dry run with chores, `closed` outside of the window.
         done: Completed chores, in order.
-        left: Chores that were not started.
+        left: Chores that were not started, also because they would not fit in the time left.
+        failed: Chores that failed; the others were done nevertheless.
         opens: When the window opens next, if it is closed now.
     """
 
     state: str
     done: tuple[ChoreDone, ...] = ()
     left: tuple[Chore, ...] = ()
+    failed: tuple[ChoreFailed, ...] = ()
     opens: str | None = None
 
 
@@ -100,6 +111,7 @@ def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> 
         clustered = _clustered(session, snapshot, layout)
         vacuumed = _last_run(session, now, "vacuum", health.table)
         expired = _last_run(session, now, "expire", health.table)
+        made = commits.first_timestamp_ms(session, snapshot.log_head.table_id) or now
     is_due = layout.columns and (clustered is None or now - clustered >= rhythm.zorder_ms)
     if is_due:
         age = "never was" if clustered is None else f"was {for_people(now - clustered)} ago"
@@ -112,7 +124,8 @@ def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> 
         reasons = [r.what for r in health.reasons if r.kind in _PACKED]
         yield Chore(health.table, "optimize", "; ".join(reasons), _points(health, _PACKED))
     dead = _points(health, ("tombstones",))
-    if dead if vacuumed is None else now - vacuumed >= rhythm.vacuum_ms:
+    since = made if vacuumed is None else vacuumed
+    if now - since >= rhythm.vacuum_ms or (dead and vacuumed is None):
         yield Chore(health.table, "vacuum", f"vacuum {_ago(now, vacuumed)}", dead)
     is_long = snapshot.version >= _MANY_VERSIONS
     if is_long and (expired is None or now - expired >= rhythm.vacuum_ms):
@@ -121,7 +134,7 @@ def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> 
 
 
 def _last_run(session: Session, now: int, kind: str, table: str) -> int | None:
-    """Return when the last run of a kind that was not stopped began; None if none was."""
+    """Return when the last completed run of a kind began, in milliseconds; None without one."""
     own = jobs.newest(session, now, kind=kind, table=table, limit=20)
     of_all = (
         j for j in jobs.newest(session, now, kind=kind, table=None, limit=20) if j.table is None
@@ -136,7 +149,7 @@ def _ago(now: int, moment: int | None) -> str:
 
 
 def _layout(session: Session, snapshot: TableSnapshot) -> Layout:
-    """Return a table's wanted layout: from its property, or the one it was last clustered by."""
+    """Return the layout that a table should have: of its property, or of its last clustering."""
     definition = snapshot.definition
     named = definition.properties.get(ZORDER, "")
     if named:
@@ -151,10 +164,10 @@ def _layout(session: Session, snapshot: TableSnapshot) -> Layout:
 
 
 def _clustered(session: Session, snapshot: TableSnapshot, layout: Layout) -> int | None:
-    """Return when the table was last clustered in this layout, in milliseconds; None for never."""
+    """Return when the table was last clustered in this layout, in milliseconds, or None."""
     if layout.kind is LayoutKind.PACK:
         return None
-    found = commits.newest_of(session, snapshot.log_head.table_id, OPERATION, limit=100)
+    found = commits.each_of(session, snapshot.log_head.table_id, OPERATION)
     same = (c.timestamp_ms for c in found if layout_from(c.info.parameters) == layout)
     return next(same, None)
 

@@ -1,4 +1,4 @@
-"""Backups, exports and imports of the store, while others go on working.
+"""Backups, exports and imports of the store, while others keep working.
 
 An export is a zip of one Parquet file per log table, from one consistent snapshot, with a manifest
 of row counts and checksums. It can be imported into an empty store of either database, so it also
@@ -38,14 +38,14 @@ _FORMAT: Final = "lakeward-store"
 
 @dataclass(frozen=True, slots=True)
 class StoreCopy:
-    """What was copied: rows by log table."""
+    """The file of a copy, and the number of copied rows by log table."""
 
     path: Path
     rows: dict[str, int]
 
 
 def backup(database: Database, target: Path) -> StoreCopy:
-    """Copy the store: a SQLite file of a SQLite store, an export of a PostgreSQL one."""
+    """Copy the store: to a SQLite file if it is a SQLite store, otherwise as an export."""
     if not isinstance(database, SqliteDatabase):
         return export(database, target)
     with _new_file(target) as temporary:
@@ -60,7 +60,7 @@ def backup(database: Database, target: Path) -> StoreCopy:
 
 
 def export(database: Database, target: Path) -> StoreCopy:
-    """Export the store as a zip of Parquet files; `AlreadyExists` if the target exists."""
+    """Export the store as a zip of Parquet files; raise `AlreadyExists` if the target exists."""
     rows: dict[str, int] = {}
     with (
         _new_file(target) as temporary,
@@ -116,7 +116,7 @@ def import_into(database: Database, storage: Storage, source: Path) -> StoreCopy
 
 @contextmanager
 def _new_file(target: Path) -> Generator[Path]:
-    """A temporary file that is synced and renamed to the target at the end."""
+    """Yield a temporary file; at the end sync it and rename it to the target."""
     target = target.absolute()
     if target.exists():
         what = f"{target} exists already."
@@ -139,7 +139,7 @@ def _new_file(target: Path) -> Generator[Path]:
 
 
 def _write(session: Session, table: str, target: Path) -> int:
-    """Write the rows of a log table as a Parquet file; their number."""
+    """Write the rows of a log table as a Parquet file; return their number."""
     kinds = copying.columns(table)
     schema = pa.schema([(n, pa.int64() if whole else pa.string()) for n, whole in kinds.items()])
     count = 0

@@ -1,7 +1,7 @@
 """Deletes published metadata that no reader needs any more, and writes checkpoints.
 
 The log has the whole history. Published metadata need not: other engines read the newest versions
-and those that are younger than the log's retention.
+and those younger than the retention of the log.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from lakeward.errors import InvalidInput
 from lakeward.formats.policy import settings
 from lakeward.formats.properties import log_retention_ms
 from lakeward.formats.registry import publishers
-from lakeward.log import definitions, heads, retired
+from lakeward.log import heads, retired
 from lakeward.maintain.jobs import Budget, Progress, run
-from lakeward.maintain.vacuum.behind import check_not_behind
+from lakeward.maintain.vacuum.behind import check_table_not_behind
 from lakeward.maintain.vacuum.plan import Clock, in_batches
 from lakeward.model.commit import Head
 from lakeward.model.duration import to_milliseconds
 from lakeward.model.maintenance import Done, Maintained, Plan, Unit
-from lakeward.write.commit.publications import follow, publish_backlog
+from lakeward.write.commit.publications import checkpoint_newest, follow, publish_backlog
 
 _FLOOR_MS: Final = 3_600_000
-"""Metadata younger than this may be in the hands of a reader, and is not deleted without force."""
+"""Younger metadata may be in use by a reader; it is not deleted without force."""
 _AT_ONCE: Final = 1000
 
 
@@ -39,7 +39,7 @@ def expire(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Maintained:
-    """Delete metadata of tables that nobody needs, or only plan it."""
+    """Delete published metadata of tables that no reader needs; with `dry_run` only plan it."""
     given = None if retention is None else to_milliseconds(retention, "retention")
     if given is not None and given < _FLOOR_MS and not force:
         what = "A retention below one hour would delete metadata that readers are using."
@@ -72,20 +72,15 @@ def checkpoint(context: LakeContext, head: Head, *, dry_run: bool = False) -> Ma
         return Maintained(plan)
 
     def write(unit: Unit) -> Done:
-        with context.database.read() as session:
-            current = heads.by_id(session, head.table_id) or head
-            _, definition = definitions.at(session, head.table_id, current.version)
-        for publisher in publishers(current):
-            publisher.checkpoint(context, current, current.version, definition)
-        return Done(facts={"version": current.version, "table": unit.table})
+        return Done(facts={"version": checkpoint_newest(context, head), "table": unit.table})
 
     return Maintained(plan, run(context, plan, write))
 
 
 def _units(context: LakeContext, head: Head, given: int | None, clock: Clock) -> list[Unit]:
+    check_table_not_behind(context, head)
     with context.database.read() as session:
         current = heads.by_id(session, head.table_id) or head
-        check_not_behind(context, session, current)
         length = given
         if length is None:
             length = log_retention_ms(settings(current, context.definition(session, current)))

@@ -32,12 +32,12 @@ _POINTS: Final = {
     "log": 5,
     "skew": 5,
 }
-"""The most points that each kind of reason costs."""
+"""The maximal number of points that each kind of reason costs."""
 _FEW_PARTITIONS: Final = 20
 _LOG_VERSIONS: Final = 10_000
 _SKEWED: Final = 10
 _OVERLAPPING: Final = 4
-"""Fewer files than that need no clustering."""
+"""The smallest number of files for which clustering is judged."""
 
 
 def examine_table(context: LakeContext, snapshot: TableSnapshot) -> Health:
@@ -76,14 +76,17 @@ def overlap(files: Sequence[LoggedFile], fields: Sequence[Field]) -> float | Non
 
 
 def decay(share: float, files: int, columns: int) -> float:
-    """Return, from 0 to 1, how much worse an overlap is than a curve over so many columns gives."""
+    """Return, from 0 to 1, how much an overlap exceeds that of an ideal clustering.
+
+    `columns` is the number of columns by which the files are clustered.
+    """
     ideal: float = min(1.0, 2.0 * files ** (-1.0 / columns))
     return 0.0 if ideal >= 1 else max(0.0, (share - ideal) / (1 - ideal))
 
 
 @dataclass
 class _Seen:
-    """What the log records of a table's files."""
+    """A table's files and layout as recorded in the log."""
 
     snapshot: TableSnapshot
     files: Sequence[LoggedFile]

@@ -20,15 +20,15 @@ from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.log import jobs
 from lakeward.log.jobs import LEASE_MS, Job
-from lakeward.model import events
+from lakeward.model import event_names
 from lakeward.model.commit import new_transaction_id
 from lakeward.model.duration import to_milliseconds
 from lakeward.model.maintenance import Done, JobRecord, JobState, Plan, Unit
 
 Progress: TypeAlias = Callable[[int, int | None], None]
-"""Called with how many units are done, and of how many."""
+"""A function that is called with the number of units done, and the number of all units."""
 Execute: TypeAlias = Callable[[Unit], Done]
-"""Does one unit and returns what it did."""
+"""A function that does one unit and returns what it did."""
 
 _LOG = logging.getLogger(__name__)
 _PROCESS: Final = f"{socket.gethostname()}:{os.getpid()}"
@@ -54,7 +54,7 @@ class Budget:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the seconds until the deadline, at least 0; None without one."""
+        """The seconds until the deadline, at least 0; None without a deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
@@ -99,14 +99,14 @@ class _Current:
         self._put(replace(row, units_done=row.units_done + 1, done=row.done.plus(done)))
 
     def end(self, state: JobState, error: str | None = None) -> JobRecord:
-        """Record how the run ended."""
+        """Record how the run ended; return its record."""
         with self._context.database.read() as session:
             now = self._context.database.clock_ms(session)
         self._put(replace(self._row, state=state.value, ended_ms=now, error=error))
         ended = jobs.record(self._row, now)
         self._context.counters.add(f"jobs_{state.value}")
         self._context.counters.time(f"job_{self._row.kind}", ended.seconds)
-        self._context.events.deliver(events.MAINTENANCE, ended)
+        self._context.events.deliver(event_names.MAINTENANCE, ended)
         return ended
 
     def _put(self, row: Job) -> None:

@@ -1,9 +1,10 @@
 """Checks that a store and a warehouse belong together, whenever a lake is opened.
 
-The store records an identity and the place of its warehouse; a marker file in the warehouse holds
-the identity and the place of its store. Refused are a warehouse without the store's identity, a
-store that the marker does not name, and a copy of a warehouse beside the original. A lake that is
-one directory may be moved: the marker names its store by a path below the warehouse.
+The store records an identity and the location of its warehouse; a marker file in the warehouse
+holds the identity and the location of its store. Refused are a warehouse without the store's
+identity, a store to which the marker does not refer, and a copy of a warehouse while the original
+exists. A lake that is one directory may be moved: its marker refers to the store by a path below
+the warehouse.
 
 The marker is written with put-if-absent, inside the database transaction that records the identity.
 If a process dies between the two, the next one to open the lake completes it.
@@ -40,9 +41,9 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The identity that the store records too, and the store's place.
+    """The identity that the store records too, and the store's location.
 
-    The place is a path below the warehouse, a full path, or a server's ids.
+    The location is a path below the warehouse, a full path, or a server's ids.
     """
 
     identity: str
@@ -50,7 +51,7 @@ class Marker:
 
 
 def read_marker(storage: Storage) -> Marker | None:
-    """Read the marker of a warehouse, or None; `WrongWarehouse` where it cannot be understood."""
+    """Return the marker of a warehouse, or None; raise `WrongWarehouse` if it cannot be parsed."""
     try:
         data = storage.read(MARKER)
     except FileMissing:
@@ -65,12 +66,12 @@ def read_marker(storage: Storage) -> Marker | None:
 
 
 def write_marker(storage: Storage, marker: Marker) -> None:
-    """Write the marker in place of the one before."""
+    """Write the marker; replace an earlier one."""
     storage.put(MARKER, orjson.dumps(asdict(marker)))
 
 
 def has_tables(directory: Path) -> bool:
-    """Whether a directory holds published tables, at most two levels down, as in a lake."""
+    """Return whether a directory holds published tables, at most two levels down, as in a lake."""
     logs = (LOG_DIRECTORY, f"{METADATA_DIRECTORY}/*.metadata.json")
     with suppress(OSError):
         return any(
@@ -80,7 +81,7 @@ def has_tables(directory: Path) -> bool:
 
 
 def default_warehouse(target: str, bound: Binding | None) -> str | None:
-    """The warehouse of a lake that is opened without naming one; None where none is recorded."""
+    """Return the warehouse of a lake opened without one; None if the store records none."""
     if bound is None:
         return None
     beside = not is_remote(bound.warehouse) and str(Path(bound.store).parent) == bound.warehouse
@@ -88,7 +89,7 @@ def default_warehouse(target: str, bound: Binding | None) -> str | None:
 
 
 def check_free(storage: Storage, *, take_over: bool) -> None:
-    """Refuse a new store for a warehouse that has one; `take_over` allows it if that is gone."""
+    """Raise if a warehouse has a store already; with `take_over` only if that store exists."""
     marker = read_marker(storage)
     if marker is None:
         return
@@ -104,9 +105,9 @@ def check_and_bind(
 
     Args:
         database: The store.
-        storage: The warehouse that it is opened with.
-        given: Storage options, to look at the recorded warehouse where that is another one.
-        take_over: Bind a store without tables to a warehouse whose own store is gone.
+        storage: The warehouse with which the store is opened.
+        given: Storage options, to examine the recorded warehouse if it is another one.
+        take_over: Bind a store without tables to a warehouse whose own store no longer exists.
         bind: Whether a store of an earlier version, which has tables, may be bound now.
 
     A store that is open read-only is only checked.
@@ -137,13 +138,13 @@ def check_and_bind(
 
 
 def own_place(database: Database, session: Session, storage: Storage) -> str:
-    """The store's place as the marker names it: below the warehouse where it lies there."""
+    """Return the store's location as in the marker: relative if it is below the warehouse."""
     place = database.place(session)
     return place if storage.is_remote or not place.startswith("/") else storage.locate(place)
 
 
 def rebind(database: Database, session: Session, storage: Storage) -> None:
-    """Create a new id and write it into the warehouse and, in `session`, into the store."""
+    """Create a new identity; write it to the warehouse and, in `session`, to the store."""
     identity = uuid4().hex
     write_marker(storage, Marker(identity, own_place(database, session, storage)))
     reach("bind.marked")
@@ -153,7 +154,7 @@ def rebind(database: Database, session: Session, storage: Storage) -> None:
 def _bind(database: Database, storage: Storage, seen: Marker | None, *, anew: bool) -> None:
     """Record one identity in store and warehouse, unless another process already did.
 
-    With `anew` the marker `seen` is replaced, so that the store it named is refused from now on.
+    With `anew` the marker `seen` is replaced, so that its former store is refused from now on.
     """
     with database.write() as session:
         database.lock_schema(session)
@@ -193,7 +194,7 @@ def _check(
         raise WrongWarehouse(what, hint=hint, **facts)
     if bound.warehouse == _full(storage):
         return
-    # A path may be another one on each host; a name in an object store is the same everywhere.
+    # A path may differ from host to host; a URL of an object store is the same everywhere.
     may_differ = not storage.is_remote and not is_remote(bound.warehouse)
     separate = own.startswith("/")
     if not may_differ or separate or _is_there(bound, given):
@@ -206,7 +207,7 @@ def _check(
 
 
 def _not_ours(bound: Binding, marker: Marker | None, storage: Storage, own: str) -> tuple[str, str]:
-    """The message and hint for a warehouse that does not hold the store's identity."""
+    """Return the message and hint for a warehouse that does not hold the store's identity."""
     if bound.warehouse != _full(storage):
         what = f"{storage.root} is not the warehouse of this store, which is {bound.warehouse}."
         return what, f"Open the lake without warehouse=, or with {bound.warehouse}. {RELOCATE}"
@@ -222,7 +223,7 @@ def _not_ours(bound: Binding, marker: Marker | None, storage: Storage, own: str)
 
 
 def _is_there(bound: Binding, given: Mapping[str, Any]) -> bool:
-    """Whether the recorded warehouse still exists with the store's identity."""
+    """Return whether the recorded warehouse still exists with the store's identity."""
     with suppress(LakewardError):
         marker = read_marker(attach(bound.warehouse, given))
         return marker is not None and marker.identity == bound.identity
@@ -230,7 +231,7 @@ def _is_there(bound: Binding, given: Mapping[str, Any]) -> bool:
 
 
 def _check_gone(storage: Storage, marker: Marker) -> None:
-    """Refuse to take a warehouse over while the file of its SQLite store exists."""
+    """Raise `WrongWarehouse` if the SQLite file of a warehouse's former store still exists."""
     path = _store_path(storage, marker)
     if path is not None and path.exists():
         what = f"The warehouse {storage.root} belongs to the store {path}, which still exists."
@@ -239,7 +240,7 @@ def _check_gone(storage: Storage, marker: Marker) -> None:
 
 
 def check_found(storage: Storage, known: list[Head]) -> bool:
-    """Whether a warehouse holds all tables of a store; `WrongWarehouse` if it holds none."""
+    """Return whether a warehouse has all tables of a store; raise `WrongWarehouse` if none."""
     inside = [h for h in known if not is_full(h.location) and h.published >= 0]
     missing = [str(h.name) for h in inside if not _is_found(storage, h)]
     if missing and len(missing) == len(inside):
@@ -261,7 +262,7 @@ def _is_found(storage: Storage, head: Head) -> bool:
 
 
 def taken(storage: Storage, marker: Marker | None) -> WrongWarehouse:
-    """The error that a warehouse belongs to another store."""
+    """Return the error that a warehouse belongs to another store."""
     store = "another store" if marker is None else _named(storage, marker)
     what = f"The warehouse {storage.root} belongs to {store}."
     hint = "Open that store. If it is lost, make a new one with `lakeward rebuild`."
@@ -280,10 +281,10 @@ def _store_path(storage: Storage, marker: Marker) -> Path | None:
 
 
 def _full(storage: Storage) -> str:
-    """The warehouse's full name, without symbolic links."""
+    """Return the full path (symbolic links resolved) or URL of a warehouse."""
     return storage.root if storage.is_remote else os.path.realpath(storage.root)
 
 
 def is_remote(place: str) -> bool:
-    """Whether a warehouse's full name is that of an object store."""
+    """Return whether a warehouse is in an object store, by its full path or URL."""
     return "://" in place

@@ -1,4 +1,4 @@
-"""The tables that lie in a warehouse, found by what is published, without the store."""
+"""The tables in a warehouse, found by their published metadata, without the store."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lakeward.storage.base import Storage
 
 
 def published_tables(storage: Storage, *, known: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Directories with published metadata, and its kind; nothing below them is searched.
+    """Yield the name of the metadata directory, and the directory, of each published table.
 
-    Directories that are `known` are left out.
+    Directories below a table are not searched, nor those that are `known`.
     """
     stack = [""]
     while stack:

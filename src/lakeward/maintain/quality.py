@@ -1,7 +1,7 @@
-"""Measures the expectations of a table, and keeps what was measured with each version.
+"""Measures the expectations of a table, and records the values of each version.
 
-The log's statistics are used where they suffice. A condition is counted only in files that were
-added since it was measured last, if none was removed since.
+The log's statistics are used where they suffice. Rows for a condition are counted only in files
+that were added since the last measurement, if no file was removed since.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.distribution import distance, distribution
 from lakeward.errors import InvalidInput, LakewardError
-from lakeward.log import commits, definitions, files, quality
+from lakeward.log import definitions, quality
 from lakeward.log.quality import QualityRow
-from lakeward.model import events
+from lakeward.log.reach import has_all_files
+from lakeward.model import event_names
 from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.events import QualityEvent
 from lakeward.model.expressions.nodes import Expression
@@ -27,18 +28,20 @@ from lakeward.model.quality.expectation import Expectation, Measure
 from lakeward.model.quality.report import Measurement, Quality
 from lakeward.model.quoting import identifier
 from lakeward.read.counting import count_rows
+from lakeward.read.freshness import changed_ms
 from lakeward.read.query import query_version
 from lakeward.read.snapshot import TableSnapshot
 
 _LOG: Final = "log"
 _FILES: Final = "files"
 _QUERY: Final = "query"
-_PAGE: Final = 100
+_COUNT: Final = "count"
+"""The key of the counted rows, from which a later measurement continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A measured value, where it comes from, and what a later measurement needs."""
+    """A measured value, where it comes from, and the facts that a later measurement needs."""
 
     value: float | None
     origin: str = _LOG
@@ -51,7 +54,7 @@ def measure_table(
 ) -> Quality:
     """Measure the expectations of a version's policy and those given, and record the values.
 
-    A read-only lake is measured, too, and nothing is recorded.
+    In a read-only lake the expectations are measured, and nothing is recorded.
     """
     every = {**(snapshot.policy.policy.expectations or {}), **given}
     rows: dict[str, QualityRow] = {}
@@ -62,7 +65,7 @@ def measure_table(
         if context.database.read_only is None:
             with context.database.write(durable=False) as session:
                 quality.put(session, snapshot.log_head.table_id, name, row)
-        if row.body["passed"] is False and context.events.wants(events.QUALITY):
+        if row.body["passed"] is False and context.events.wants(event_names.QUALITY):
             event = QualityEvent(
                 table=str(snapshot.log_head.name),
                 version=row.version,
@@ -71,12 +74,12 @@ def measure_table(
                 value=row.body["value"],
                 timestamp=to_datetime(row.measured_ms),
             )
-            context.events.deliver(events.QUALITY, event)
+            context.events.deliver(event_names.QUALITY, event)
     return _report(context, snapshot, rows, points)
 
 
 def recorded(context: LakeContext, snapshot: TableSnapshot, *, points: int) -> Quality:
-    """Return what was measured of a version's expectations, without measuring anything."""
+    """Return the recorded values of a version's expectations, without measuring anything."""
     names = snapshot.policy.policy.expectations or {}
     return _report(context, snapshot, dict.fromkeys(names), points)
 
@@ -155,7 +158,9 @@ class _Measuring:
         self._before = before
 
     def found(self) -> _Found:
-        """Measure it by its kind; `InvalidInput` if the table lacks a column of it."""
+        """Measure the expectation; raise `InvalidInput` if the table lacks one of its columns."""
+        if self._expected.measure is Measure.COLUMNS:
+            return self._lacking()
         for name in self._expected.columns:
             if name not in self._snapshot.schema.by_name:
                 what = f"the table has no column {name!r}"
@@ -182,6 +187,26 @@ class _Measuring:
                 return self._drift()
             case Measure.SQL:
                 return self._query()
+            case Measure.CHECK:
+                return self._checked()
+        raise AssertionError(self._expected.measure)
+
+    def _lacking(self) -> _Found:
+        """Count the expected columns that the table lacks, or has with another type."""
+        known = {f.name: str(f.type) for f in self._snapshot.schema}
+        pairs = [wanted.partition(" ")[::2] for wanted in self._expected.columns]
+        lacking = [n for n, kind in pairs if n not in known or not known[n].startswith(kind)]
+        return _Found(len(lacking))
+
+    def _checked(self) -> _Found:
+        """Return the number that the user's function returns for the rows; None if it raises."""
+        rows = self._snapshot.to_arrow(columns=list(self._expected.columns))
+        try:
+            value = None if self._expected.check is None else self._expected.check(rows)
+        except Exception as error:  # noqa: BLE001  the function is the user's own
+            # Its text may have values of rows in it, and this is recorded.
+            return _Found(None, _FILES, f"the function raised {type(error).__name__}")
+        return _Found(None if value is None else float(value), _FILES)
 
     def _freshness(self) -> _Found:
         if not self._expected.columns:
@@ -193,20 +218,10 @@ class _Measuring:
         return _Found((now_ms() * 1000 - newest) / 1_000_000, _FILES)
 
     def _changed_ms(self) -> int:
-        """When data was changed last; a compaction changes none."""
-        head, high = self._snapshot.log_head, self._snapshot.version
+        """Return when data was last changed, in milliseconds; a compaction changes no data."""
         with self._context.database.read() as session:
-            while True:
-                page = commits.history(session, head.table_id, low=0, high=high, limit=_PAGE)
-                for commit in page:
-                    if commit.info.data_change:
-                        return commit.timestamp_ms
-                if len(page) < _PAGE:
-                    return page[-1].timestamp_ms if page else self._created_ms()
-                high = page[-1].version - 1
-
-    def _created_ms(self) -> int:
-        return int(self._snapshot.timestamp.timestamp() * 1000)
+            found = changed_ms(session, self._snapshot.log_head, self._snapshot.version)
+        return self._snapshot.timestamp_ms if found is None else found
 
     def _null_share(self) -> _Found:
         column = self._expected.columns[0]
@@ -235,13 +250,14 @@ class _Measuring:
         return self._counted(" OR ".join(terms), params)
 
     def _counted(self, where: str, params: Mapping[str, Any]) -> _Found:
-        """Count rows by a condition, in the files that are new since it was counted last."""
+        """Count rows for a condition; if possible, only in files added since the last count."""
         condition = self._snapshot.parsed(where, params or None)
         before = self._before
-        if before is not None and before.body["value"] is not None:
+        # Counts of older versions of Lakeward lack the key: they may be wrong after a vacuum.
+        if before is not None and before.body.get(_COUNT) is not None:
             new = self._new_files(before.version, condition)
             if new is not None:
-                return self._count_in(condition, new, before.body["value"])
+                return self._count_in(condition, new, before.body[_COUNT])
         return self._count_in(condition, self._snapshot.plan(condition), 0)
 
     def _count_in(
@@ -250,13 +266,14 @@ class _Measuring:
         own = self._snapshot
         storage = self._context.storage
         count, read = count_rows(storage, own.log_head, own.definition, condition, chosen)
-        return _Found(before + count, _FILES if read else _LOG)
+        total = before + count
+        return _Found(total, _FILES if read else _LOG, kept={_COUNT: total})
 
     def _new_files(self, since: int, condition: Expression | None) -> list[LoggedFile] | None:
-        """The files added since a version; None if others went, or the definition changed."""
+        """Return the files added since a version; None if files were removed or columns changed."""
         table_id, own = self._snapshot.log_head.table_id, self._snapshot.version
         with self._context.database.read() as session:
-            if files.removed_since(session, table_id, since, own):
+            if not has_all_files(session, table_id, own, since):
                 return None
             definition, _ = definitions.at(session, table_id, own)
             if definition != definitions.at(session, table_id, since)[0]:

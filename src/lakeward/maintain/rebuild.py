@@ -1,9 +1,9 @@
 """Rebuilds a lost store from the published files: Delta logs and Iceberg metadata.
 
-The published files of every table that this lake guarded or made have its name, its schema with
+The published files of every table that this lake guarded or created have its name, its schema with
 field ids, its history and the ids of its transactions. Commits that were ratified and not published
 are lost with the store; a transaction of which some tables are missing is reported. An Iceberg
-document that no other file vouches for is left out: its commit was never acknowledged.
+document is left out if no other file proves that its commit was ratified.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakeward.write.tables.clone import restore_clones
 
 
 class Incomplete(NamedTuple):
-    """A transaction that has fewer tables than it had."""
+    """A transaction of which the rebuilt store has fewer tables than it changed."""
 
     transaction_id: str
     tables: int
@@ -43,13 +43,13 @@ class Incomplete(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was found.
+    """What was rebuilt.
 
     Attributes:
         lake: The store that was filled.
-        tables: Names with their newest versions.
+        tables: Names of tables with their newest versions.
         skipped: Locations that were left out, with the reason.
-        incomplete: Transactions that have fewer tables than they had.
+        incomplete: Transactions of which some tables are missing.
     """
 
     lake: str
@@ -59,9 +59,9 @@ class Rebuilt:
 
 
 def rebuild(context: LakeContext, progress: Progress | None = None) -> Rebuilt:
-    """Fill an empty store from the published files; `AlreadyExists` if the store has tables.
+    """Fill an empty store from the published files; raise `AlreadyExists` if it has tables.
 
-    `progress` is called with the tables that are done, and with how many there are.
+    `progress` is called with the number of tables that are done, and of all tables.
     """
     with context.database.read() as session:
         if heads.all_heads(session):
@@ -82,14 +82,14 @@ def rebuild(context: LakeContext, progress: Progress | None = None) -> Rebuilt:
 
 
 def is_published_below(place: str) -> tuple[bool, str]:
-    """Whether a warehouse has published tables, and its full name; nothing is changed."""
+    """Return whether a warehouse has published tables, and its full path or URL."""
     storage = attach(place, {})
     return next(published_tables(storage), None) is not None, storage.root
 
 
 @dataclass
 class _Rebuilding:
-    """The state of a rebuild; `ratified` are the transactions that certainly happened."""
+    """The state of a rebuild; `ratified` are the transactions known to be ratified."""
 
     context: LakeContext
     found: dict[str, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class _Rebuilding:
     _candidates: dict[str, Candidates] = field(default_factory=dict)
 
     def look_at(self, log: str, location: str) -> None:
-        """Collect the transactions that a table vouches for."""
+        """Collect the transactions that a table's files prove to be ratified."""
         with suppress(LakewardError):
             if log == METADATA_DIRECTORY:
                 found = self._candidates[location] = Candidates.at(self.context.storage, location)
@@ -108,7 +108,7 @@ class _Rebuilding:
                 self.ratified.update(c.info.transaction_id for c in history.commits)
 
     def take(self, log: str, location: str) -> None:
-        """Adopt a table, or note why it is skipped."""
+        """Adopt a table, or record why it is skipped."""
         try:
             if log == METADATA_DIRECTORY:
                 self._take_iceberg(location)
@@ -163,7 +163,7 @@ def _parsed(name: str | None) -> TableName | None:
 
 
 def _register(context: LakeContext) -> list[Incomplete]:
-    """Insert a row for every transaction; return those that miss tables."""
+    """Insert a row for every transaction; return those of which tables are missing."""
     expected: dict[str, int] = {}
     present: Counter[str] = Counter()
     with context.database.write() as session:

@@ -1,9 +1,9 @@
-"""Relocates a lake whose files were moved or copied: rewrites everything that names them in full.
+"""Relocates a lake whose files were moved or copied: rewrites all full paths of its files.
 
-First it checks that all files are there. Then it writes Iceberg metadata beside the old, and one
-database transaction names the new metadata, changes full paths in the log, and gives the store and
-the warehouse a new identity. A process that dies before that leaves unused files, and the command
-may be run again.
+First check that all files exist. Then write new Iceberg metadata beside the old, and in one
+database transaction refer to the new metadata, change full paths in the log, and give the store and
+the warehouse a new identity. If the process dies before that, unused files are left, and the
+command may be run again.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Relocated:
     """What was done, or would be done.
 
     Attributes:
-        old: Where the store records its warehouse.
+        old: The warehouse that the store recorded.
         new: Where the warehouse is now.
-        tables: How many tables were found there.
-        iceberg_tables: How many of the catalogs' tables got new metadata.
-        metadata_files: How many Iceberg files were written.
-        rows: How many rows of the log named a file in full, and name it anew.
+        tables: The number of tables in the lake.
+        iceberg_tables: The number of tables in Iceberg catalogs that got new metadata.
+        metadata_files: The number of Iceberg files written.
+        rows: The number of rows of the log whose full paths were changed.
         dry_run: Whether nothing was changed.
     """
 
@@ -63,7 +63,7 @@ class Relocated:
 
 
 def relocate(context: LakeContext, *, dry_run: bool = False) -> Relocated:
-    """Bind a store to the place where its warehouse's files are now; see `lakeward.relocate`."""
+    """Bind a store to the present location of its warehouse; see `lakeward.relocate`."""
     with context.database.read() as session:
         bound = binding.read(session)
         known = heads.all_heads(session)
@@ -98,8 +98,8 @@ class _Work:
     """The files to write and the rows to change.
 
     `pointers` are rows of the Iceberg catalogs with their new documents, `heads` the documents of
-    heads with their new ones, `logs` the directories of Delta tables and branches whose logs name
-    files in full, `documents` the first documents of Iceberg branches, which keep their names.
+    heads with their new ones, `logs` the directories of Delta tables and branches whose logs have
+    full paths, `documents` the first documents of Iceberg branches, which keep their names.
     """
 
     context: LakeContext
@@ -114,7 +114,7 @@ class _Work:
 
     @property
     def address(self) -> Move:
-        """The same move for addresses in Delta logs, which are URLs."""
+        """The same move for paths in Delta logs, which are escaped as in URLs."""
         return Move(tuple(map(escaped, self.move.old)), escaped(self.move.new))
 
     def plan(self, entered: list[tuple[str, str, str, str]]) -> None:
@@ -161,7 +161,8 @@ class _Work:
         with self.context.database.write() as session:
             self.context.database.lock_schema(session)
             relocation.lock_heads(session)
-            _check_idle(self.context, session)
+            # A process that stood still may continue: its transaction must not commit any more.
+            transactions.expire(session, _check_idle(self.context, session))
             for row, new in self.pointers:
                 if not relocation.set_pointer(session, row, new):
                     what = f"Somebody committed to {row[1]}.{row[2]} while the lake was relocated."
@@ -176,7 +177,7 @@ class _Work:
         reach("relocate.committed")
 
     def _plan_branch(self, directory: str) -> None:
-        """Prepare the first document of a branch, which no catalog names."""
+        """Prepare the first document of a branch, which is in no catalog."""
         storage = self.context.storage
         for found in storage.listing(f"{directory}/{METADATA_DIRECTORY}"):
             if document_number(found.path) == 0:
@@ -186,7 +187,7 @@ class _Work:
     def _plan_file(
         self, table_id: int, added: int, ordinal: int, path: str, vector: Any, extra: Any
     ) -> bool:
-        """Prepare a row; True when its paths change."""
+        """Prepare the new row of a file; return whether its paths change."""
         new = {
             "path": self.move(path) if is_full(path) else path,
             "deletion_vector": self._vector(vector),
@@ -230,7 +231,7 @@ class _Work:
         return text if new == known else dumps(new)
 
     def _rewrite_log(self, directory: str) -> None:
-        """Rewrite commits and checkpoints of a Delta log that name files of the old place."""
+        """Rewrite the commits and checkpoints of a Delta log that have paths below the old root."""
         storage = self.context.storage
         for found in storage.listing(f"{directory}/{LOG_DIRECTORY}", recursive=True):
             if found.path.endswith(".json"):
@@ -246,7 +247,7 @@ class _Work:
 
 
 def _move(context: LakeContext, bound: binding.Binding | None, known: list[Head]) -> Move:
-    """The replacement of path prefixes: every earlier root of the warehouse by the present one."""
+    """Return the replacement of every earlier root of the warehouse by the present one."""
     roots: dict[str, None] = {}
     if bound is not None:
         roots[bound.warehouse] = None
@@ -261,7 +262,7 @@ def _move(context: LakeContext, bound: binding.Binding | None, known: list[Head]
 
 
 def _check_ours(context: LakeContext, session: Session, bound: binding.Binding | None) -> None:
-    """Refuse a warehouse that has the identity of another lake."""
+    """Raise if a warehouse has the identity of another lake."""
     marker = ownership.read_marker(context.storage)
     own = ownership.own_place(context.database, session, context.storage)
     if marker is None or marker.store == own:
@@ -270,7 +271,8 @@ def _check_ours(context: LakeContext, session: Session, bound: binding.Binding |
         raise ownership.taken(context.storage, marker)
 
 
-def _check_idle(context: LakeContext, session: Session) -> None:
+def _check_idle(context: LakeContext, session: Session) -> int:
+    """Raise `Locked` if a transaction is open whose lease is valid; return the current time."""
     now = context.database.clock_ms(session)
     busy = [r for r in transactions.still_open(session) if r.lease_until_ms >= now]
     if busy:
@@ -278,10 +280,11 @@ def _check_idle(context: LakeContext, session: Session) -> None:
         what = f"Transaction {first.transaction_id} of {first.actor} ({first.process}) is open."
         hint = "End all transactions, and stop everybody who uses the lake."
         raise Locked(what, hint=hint, transaction_id=first.transaction_id)
+    return now
 
 
 def _check_files(context: LakeContext, known: list[Head], move: Move) -> None:
-    """Check that every file of every table's newest version is there."""
+    """Raise `FileMissing` unless every file of every table's newest version exists."""
     missing = [place for head in known for place in _missing(context, head, move)]
     if missing:
         shown = ", ".join(missing[:_EXAMPLES])
@@ -320,7 +323,7 @@ def _is_file(context: LakeContext, path: str, size: int) -> bool:
 
 
 def _check_movable(delta: list[str], move: Move) -> None:
-    """Refuse a new place below the old one: old and new paths in Delta logs would look alike."""
+    """Raise if the new root is below the old one: paths in Delta logs would be ambiguous."""
     nested = any(f"{move.new}/".startswith(f"{root}/") for root in move.old)
     if delta and nested:
         what = f"{move.new} lies below the old place, and Delta logs name files there in full."

@@ -1,7 +1,7 @@
-"""Statistics of versions, from the log, and estimates of different values, from sketches.
+"""Statistics of versions, from the log, and estimated numbers of distinct values, from sketches.
 
-What was asked for is kept in the log. The next version starts from it and adds the new files; if
-files went since, it is computed anew.
+Results are kept in the log. The statistics of a later version are computed from them and the new
+files; if files were removed since, they are computed from all files.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import pyarrow as pa
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.sketches import can_be_sketched, estimate, sketch_of
 from lakeward.errors import InvalidInput
-from lakeward.log import commits, files, statistics
+from lakeward.log import commits, definitions, files, statistics
 from lakeward.log.database import Session
+from lakeward.log.reach import has_all_files
 from lakeward.model.clock import to_datetime
 from lakeward.model.file import LoggedFile
+from lakeward.model.progress import advance, expect
 from lakeward.model.statistics import ColumnStatistics, Growth, Sums, TableStatistics
 from lakeward.model.types import Field
 from lakeward.read.scan import read_files
@@ -28,7 +30,7 @@ from lakeward.read.snapshot import TableSnapshot
 def version_statistics(
     context: LakeContext, snapshot: TableSnapshot, distinct: Sequence[str]
 ) -> TableStatistics:
-    """Return the statistics of a version, with estimates for the columns named."""
+    """Return the statistics of a version, with distinct counts for the columns `distinct`."""
     table_id, version = snapshot.log_head.table_id, snapshot.version
     with context.database.read() as session:
         kept = statistics.nearest(session, table_id, version)
@@ -50,7 +52,7 @@ def version_statistics(
 
 
 def growth(context: LakeContext, snapshot: TableSnapshot, limit: int) -> list[Growth]:
-    """Return how large a table was after each of its newest versions, oldest first."""
+    """Return the size of a table after each of its newest versions, oldest first."""
     table_id, version = snapshot.log_head.table_id, snapshot.version
     with context.database.read() as session:
         changed = statistics.changes(session, table_id, version)
@@ -79,9 +81,9 @@ def growth(context: LakeContext, snapshot: TableSnapshot, limit: int) -> list[Gr
 def _new_files(
     session: Session, snapshot: TableSnapshot, since: int | None
 ) -> tuple[int | None, list[LoggedFile]]:
-    """The files that came since a version, and the version; all, and None, if others went."""
+    """Return `since` and the files added after it; None and all files if some were removed."""
     table_id, version = snapshot.log_head.table_id, snapshot.version
-    if since is None or files.removed_since(session, table_id, since, version):
+    if since is None or not has_all_files(session, table_id, version, since):
         return None, list(files.at(session, table_id, version))
     return since, list(files.at(session, table_id, version, after=since))
 
@@ -106,6 +108,9 @@ def _sketch(context: LakeContext, snapshot: TableSnapshot, field: Field) -> byte
         kept = statistics.nearest_sketch(session, table_id, field.id, version)
         if kept is not None and kept[0] == version:
             return kept[1]
+        if kept is not None and not _has_type(session, table_id, kept[0], field):
+            # Equal values of another type have another hash.
+            kept = None
         since, new = _new_files(session, snapshot, None if kept is None else kept[0])
     before = kept[1] if kept is not None and since is not None else None
     made = sketch_of(_values(context, snapshot, field, new), before)
@@ -113,6 +118,12 @@ def _sketch(context: LakeContext, snapshot: TableSnapshot, field: Field) -> byte
         with context.database.write(durable=False) as session:
             statistics.put_sketch(session, table_id, field.id, version, made)
     return made
+
+
+def _has_type(session: Session, table_id: int, version: int, field: Field) -> bool:
+    """Return whether a column had its present type in a version."""
+    schema = definitions.at(session, table_id, version)[1].schema
+    return any(one.id == field.id and one.type == field.type for one in schema)
 
 
 def _values(
@@ -128,5 +139,7 @@ def _values(
         columns=[field.name],
         where=None,
     ) as reader:
+        expect(sum(file.file.logged_rows for file in chosen))
         for batch in reader:
             yield batch.column(0)
+            advance(batch.num_rows)

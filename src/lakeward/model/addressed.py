@@ -1,4 +1,4 @@
-"""Files on an object store that a user names as rows."""
+"""A user's reference to files on an object store that contain rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lakeward.model import arguments
 
 
 class Files:
-    """Files of rows on an object store, with the options by which the store is reached.
+    """Files of rows on an object store, with the options to access the store.
 
-    Wherever data is given, the address alone is enough where the lake's own storage options, or the
-    environment, reach the store.
+    Where data is expected, the address alone is enough if the lake's own storage options, or the
+    environment, give access to the store.
 
     Args:
         place: An address or a pattern of files: `s3://bucket/in/*.parquet`.

@@ -1,4 +1,4 @@
-"""Checks of arguments: a value of the wrong kind is an `InvalidInput` that names the parameter."""
+"""Checks of arguments; each raises an `InvalidInput` that names the parameter of a wrong value."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _SHOWN: Final = 60
 
 
 def text(value: object, parameter: str) -> str:
-    """Text that is not empty and has no NUL, which PostgreSQL refuses."""
+    """Return a value if it is text, not empty and without NUL, which PostgreSQL refuses."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise _wrong(value, parameter, "must be text, not empty and without NUL characters")
     return value
 
 
 def optional_text(value: object, parameter: str) -> str | None:
-    """Text without NUL, or None."""
+    """Return text without NUL, or None; raise for other values."""
     if value is not None and (not isinstance(value, str) or "\0" in value):
         raise _wrong(value, parameter, "must be text without NUL characters")
     return value
 
 
 def whole(value: object, parameter: str, *, least: int = 0) -> int:
-    """A whole number of at most 64 bits."""
+    """Return a whole number from `least` to the largest of 64 bits; raise for other values."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
         limit = "" if least < 0 else f" from {least} on"
         raise _wrong(value, parameter, f"must be a whole number{limit}")
@@ -37,21 +37,21 @@ def whole(value: object, parameter: str, *, least: int = 0) -> int:
 
 
 def number(value: object, parameter: str) -> float:
-    """A number that is not negative."""
+    """Return a number that is not negative, as a float; raise for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise _wrong(value, parameter, "must be a number that is not negative")
     return float(value)
 
 
 def flag(value: object, parameter: str) -> bool:
-    """True or False."""
+    """Return True or False; raise for other values."""
     if not isinstance(value, bool):
         raise _wrong(value, parameter, "must be True or False")
     return value
 
 
 def choice(value: object, kind: type[Choice], parameter: str) -> Choice:
-    """A member of an enumeration, by its value in any case."""
+    """Return the member of an enumeration with this value, in any case; raise for other values."""
     for one in kind:
         if isinstance(value, str) and value.lower() == one.value:
             return one
@@ -60,7 +60,7 @@ def choice(value: object, kind: type[Choice], parameter: str) -> Choice:
 
 
 def mapping(value: object, parameter: str) -> dict[str, Any]:
-    """A mapping with text keys; None is an empty one."""
+    """Return a mapping with text keys as a dict, and {} for None; raise for other values."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
@@ -69,7 +69,7 @@ def mapping(value: object, parameter: str) -> dict[str, Any]:
 
 
 def texts(value: object, parameter: str) -> list[str]:
-    """A list of texts; one text alone is refused."""
+    """Return an iterable of texts as a list; raise for other values, a single text included."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         hint = f"Write {parameter}=[{value!r}]." if isinstance(value, str) else None
         raise _wrong(value, parameter, "must be a list of names", hint)
@@ -81,7 +81,7 @@ def texts(value: object, parameter: str) -> list[str]:
 
 
 def place(value: object, parameter: str) -> str:
-    """A path or an address."""
+    """Return a path or an address as text; raise for other values."""
     if isinstance(value, Path):
         value = str(value)
     if not isinstance(value, str) or not value or "\0" in value:

@@ -1,4 +1,4 @@
-"""Calls in threads that an event loop awaits; a cancelled task waits until its call has ended."""
+"""Runs calls in threads and awaits them; a cancelled task waits until its call has ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def worker() -> Executor:
-    """A thread that runs one call at a time."""
+    """Return an executor with one thread."""
     return ThreadPoolExecutor(1, thread_name_prefix="lakeward-aio")
 
 
@@ -22,14 +22,14 @@ async def awaited(
     pool: Executor | None = None,
     stop: Callable[[], object] | None = None,
 ) -> T:
-    """Run a call in a thread and return its answer.
+    """Run a call in a thread and return its result.
 
-    When the task is cancelled, a call that has not begun never does, and one that runs is waited
-    for, so that nothing goes on behind the task's back.
+    When the task is cancelled, a call that has not begun is dropped, and one that runs is waited
+    for, so that no call outlives its task.
 
     Args:
         call: What to run.
-        pool: Whose threads run it; a thread of its own when None.
+        pool: The threads that run it; a new thread if None.
         stop: Called when the task is cancelled, so that the call can end early.
     """
     # A task that was cancelled before begins nothing any more.
@@ -52,7 +52,7 @@ async def awaited(
 
 
 async def uninterrupted(call: Callable[[], T], *, pool: Executor | None = None) -> T:
-    """Run a call in a thread to its end, however often the task is cancelled meanwhile."""
+    """Run a call in a thread to its end and return its result, even if the task is cancelled."""
     threads = worker() if pool is None else pool
     future = asyncio.wrap_future(threads.submit(copy_context().run, call))
     await _ended(future)

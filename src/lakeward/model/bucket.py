@@ -1,7 +1,7 @@
 """The bucket of a value, and 32-bit Murmur3, for Iceberg and for Spark.
 
-Iceberg uses the published algorithm with seed 0. Spark's `hash` starts from 42 and takes trailing
-bytes one by one, each as a word, so that only values of whole words hash as published.
+Iceberg uses the published algorithm with seed 0. Spark's `hash` starts from 42 and mixes in each
+trailing byte as a word, so only values whose size is a multiple of four bytes hash as published.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MIX_TERM: Final = 0xE6546B64
 FINAL_FACTORS: Final = (0x85EBCA6B, 0xC2B2AE35)
 POSITIVE: Final = 2**31 - 1
 SHORT: Final = frozenset({"int8", "int16", "int32", "date"})
-"""Types that Spark hashes as four bytes; other numbers and times are eight."""
+"""Types that Spark hashes as four bytes; other numbers and times as eight."""
 LONG_DIGITS: Final = 18
-"""Decimals of at most so many digits are longs in Spark."""
+"""Spark hashes decimals of at most so many digits as longs."""
 _WIDE: Final = decimal.Context(prec=100)
 
 
 def murmur3(data: bytes) -> int:
-    """The published hash with seed 0, as a signed number."""
+    """Return the published hash with seed 0, as a signed number."""
     whole = len(data) & ~3
     state = _words(data, whole, 0)
     if whole < len(data):
@@ -37,7 +37,7 @@ def murmur3(data: bytes) -> int:
 
 
 def spark_murmur3(data: bytes, seed: int = SPARK_SEED) -> int:
-    """Spark's `hash` of text, bytes, or the little-endian bytes of a number."""
+    """Return Spark's `hash` of text, bytes, or the little-endian bytes of a number."""
     whole = len(data) & ~3
     state = _words(data, whole, seed)
     for byte in data[whole:]:
@@ -46,7 +46,7 @@ def spark_murmur3(data: bytes, seed: int = SPARK_SEED) -> int:
 
 
 def iceberg_bucket(source: Type, value: Value, buckets: int) -> int | None:
-    """The bucket of Iceberg's `bucket[N]`; None for null."""
+    """Return the bucket of a value by Iceberg's `bucket[N]`; None for null."""
     if value is None:
         return None
     if isinstance(source, Decimal):
@@ -58,7 +58,7 @@ def iceberg_bucket(source: Type, value: Value, buckets: int) -> int | None:
 
 
 def spark_bucket(source: Type, value: Value, buckets: int) -> int:
-    """The value of Spark's `pmod(hash(x), N)`; the hash of null is the seed."""
+    """Return the value of Spark's `pmod(hash(x), N)`; the hash of null is the seed."""
     if value is None:
         return SPARK_SEED % buckets
     if isinstance(source, Decimal):
@@ -72,12 +72,12 @@ def spark_bucket(source: Type, value: Value, buckets: int) -> int:
 
 
 def unscaled(source: Decimal, value: Value) -> int:
-    """A decimal as a whole number of its smallest units."""
+    """Return a decimal as a whole number of its smallest units."""
     return int(decimal.Decimal(str(value)).scaleb(source.scale, _WIDE))
 
 
 def scaled(source: Decimal, units: int) -> str:
-    """The decimal, as neutral text, that has so many of the type's smallest units."""
+    """Return the decimal, as neutral text, that is `units` of the type's smallest units."""
     return f"{decimal.Decimal(units).scaleb(-source.scale, _WIDE):f}"
 
 
@@ -117,5 +117,5 @@ def _bytes(source: Type, value: Value, size: int) -> bytes:
 
 
 def _big_endian(number: int) -> bytes:
-    """Two's complement in as few bytes as hold it."""
+    """Return the two's complement of a number in as few bytes as possible."""
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)

@@ -1,4 +1,4 @@
-"""What is kept of files on object stores, so that reading them again needs no request."""
+"""The settings of the cache of files on object stores; cached parts are read without a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.model import arguments
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """How much of data files on an object store is kept near: footers and parts of columns.
+    """How much of data files on an object store is cached locally: footers and parts of columns.
 
     Attributes:
         memory: Bytes in the memory of this process; 0 keeps nothing there.
@@ -32,7 +32,7 @@ class Cache:
 
 
 def cache_asked(given: Any) -> Cache | None:
-    """Return the cache that `lakeward.open` was asked for; None if it is switched off."""
+    """Return the settings for the `cache` argument of `lakeward.open`; None for no cache."""
     if given is None or given is True:
         return Cache()
     if given is False:

@@ -1,7 +1,7 @@
-"""Dates and moments of any year: calendar fields, and ISO 8601 text, in UTC.
+"""Dates and timestamps of any year: calendar fields, and ISO 8601 text, in UTC.
 
-Python's own dates end with the years 1 and 9999; those in tables of other engines may not. Years
-without four digits have a sign in the text.
+Python's dates have the years 1 to 9999; tables of other engines may have others. In the text, years
+without four digits have a sign.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ HOUR: Final = 3_600_000_000
 DAY: Final = 24 * HOUR
 EPOCH_YEAR: Final = 1970
 FIRST_DAY: Final = -719_162
-"""The first day of the year 1; `LAST_DAY` is the last of 9999."""
+"""The first day of the year 1, in days since 1970; `LAST_DAY` is the last of 9999."""
 LAST_DAY: Final = 2_932_896
 FIRST_FOUR_DIGITS: Final = -4_371_587
-"""The first day of the year -9999."""
+"""The first day of the year -9999, in days since 1970."""
 _ERA_YEARS: Final = 400
 _ERA_DAYS: Final = 146_097
 """The calendar repeats after 400 years, which have so many days."""
@@ -29,13 +29,13 @@ _SHAPE: Final = re.compile(r"([+-]?[0-9]{4,6})(-[0-9]{2}-[0-9]{2})([T ].+)?")
 
 
 def year_month(days: int) -> tuple[int, int]:
-    """Year and month of a day since 1970."""
+    """Return year and month of a day, given in days since 1970."""
     year, month, _ = civil(days)
     return year, month
 
 
 def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
+    """Return year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
     era, of_era = divmod(days + _SHIFT, _ERA_DAYS)
     year = (of_era - of_era // 1460 + of_era // 36524 - of_era // (_ERA_DAYS - 1)) // 365
     of_year = of_era - (365 * year + year // 4 - year // 100)
@@ -46,7 +46,7 @@ def civil(days: int) -> tuple[int, int, int]:
 
 
 def first_of_year(year: int) -> int:
-    """The first day of a year, as the number of days since 1970-01-01."""
+    """Return the first day of a year, as the number of days since 1970-01-01."""
     before = year - 1
     era, of_era = divmod(before, _ERA_YEARS)
     # 306 days after 1 March it is 1 January of the next year.
@@ -54,14 +54,14 @@ def first_of_year(year: int) -> int:
 
 
 def day_text(days: int) -> str:
-    """The text of a date, given in days since 1970."""
+    """Return the text of a date, given in days since 1970."""
     year, month, day = civil(days)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def moment_text(micros: int) -> str:
-    """The text of a moment, given in microseconds since 1970, with six digits of fraction."""
+    """Return the text of a timestamp in microseconds since 1970, with six digits of fraction."""
     days, rest = divmod(micros, DAY)
     seconds, fraction = divmod(rest, 1_000_000)
     minutes, second = divmod(seconds, 60)
@@ -70,13 +70,16 @@ def moment_text(micros: int) -> str:
 
 
 def parse_day(text: str) -> int:
-    """A date in days since 1970; ValueError if it is none."""
+    """Parse a date; return days since 1970, or raise `ValueError`."""
     alike, shift = _in_this_era(text)
     return date.fromisoformat(alike).toordinal() - _EPOCH + shift
 
 
 def parse_moment(text: str) -> int:
-    """A moment in microseconds since 1970, in UTC unless it has an offset; ValueError if none."""
+    """Parse a timestamp; return microseconds since 1970, or raise `ValueError`.
+
+    A timestamp without an offset is in UTC.
+    """
     alike, shift = _in_this_era(text)
     found = datetime.fromisoformat(alike)
     moment = found.astimezone(UTC) if found.tzinfo else found
@@ -86,7 +89,7 @@ def parse_moment(text: str) -> int:
 
 
 def _in_this_era(text: str) -> tuple[str, int]:
-    """The text moved by whole eras into the years 2000 to 2399, and the days it was moved by."""
+    """Return the text with its year shifted to 2000 to 2399, and the shift in days."""
     found = _SHAPE.fullmatch(text)
     if found is None:
         return text, 0

@@ -13,17 +13,23 @@ _LAST_MS = 253_402_300_799_999
 
 
 def now_ms() -> int:
-    """This host's clock. It may step back; commit timestamps never do (see `write.ratify`)."""
+    """Return the time of this host, which may step back.
+
+    Commit timestamps never do (see `write.ratify`).
+    """
     return time.time_ns() // 1_000_000
 
 
 def to_datetime(milliseconds: int) -> datetime:
-    """The moment as an aware datetime."""
+    """Return a time of the log as an aware datetime."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def to_ms(moment: datetime | str | int) -> int:
-    """A user's datetime (UTC if it has no zone), ISO 8601 text or milliseconds, as milliseconds."""
+    """Return a user's datetime, ISO 8601 text or milliseconds as milliseconds.
+
+    A datetime without a zone is in UTC.
+    """
     if isinstance(moment, bool):
         what = f"{moment!r} is not a moment."
         raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")

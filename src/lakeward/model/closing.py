@@ -6,10 +6,10 @@ from typing import Self
 
 
 class Closing:
-    """A context manager that closes itself."""
+    """A context manager whose `close` is called at the end of the block."""
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -20,10 +20,10 @@ class Closing:
 
 
 class AsyncClosing:
-    """An asynchronous context manager that closes itself."""
+    """An asynchronous context manager whose `close` is awaited at the end of the block."""
 
     async def close(self) -> None:
-        """Release everything."""
+        """Release all resources."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,8 @@
 """Parses SQL statements about whole tables, without an engine.
 
-ALTER TABLE, COMMENT ON, DROP TABLE, TRUNCATE TABLE, SHOW, DESCRIBE, EXPLAIN, SET and RESET, in
-Spark's syntax. They mean the same on every engine; the engines parse queries and changes of rows.
+These are ALTER TABLE, COMMENT ON, DROP TABLE, TRUNCATE TABLE, SHOW, DESCRIBE, EXPLAIN, SET and
+RESET, in Spark's syntax, with the same meaning on every engine. The engines parse queries and
+changes of rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lakeward.model.evolution.clauses import clause
 from lakeward.model.words import Words
 
 Parts: TypeAlias = tuple[str, ...]
-"""A table's name as it is written: catalog, namespace and name, as far as they are given."""
+"""The parts of a table's name in a statement: the name, before it a namespace and a catalog."""
 
 _HINT: Final = "Write it as Spark does, such as ALTER TABLE sales.orders ADD COLUMN note string."
 
@@ -27,7 +28,8 @@ class AlterTable:
 
     Attributes:
         table: The table's name.
-        asked: Each change, and whether to skip it if there is nothing to do.
+        asked: Each change, and whether it is skipped if there is nothing to do (IF EXISTS and the
+            like).
     """
 
     changes: ClassVar[bool] = True
@@ -37,7 +39,7 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """A request to drop a table; with `if_exists` it may be missing."""
+    """A request to drop a table; with `if_exists`, a missing table is no error."""
 
     changes: ClassVar[bool] = True
     table: Parts
@@ -62,13 +64,21 @@ class ShowTables:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowNamespaces:
+    """A request for the namespaces that match a pattern, or all if None."""
+
+    changes: ClassVar[bool] = False
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ShowTable:
     """A request for information about one table.
 
     Attributes:
         what: `columns`, `properties`, `create`, `describe` or `extended`.
         table: The table's name.
-        part: The property or column asked for; None for all.
+        part: The property or column to show; None for all.
     """
 
     changes: ClassVar[bool] = False
@@ -82,8 +92,8 @@ class Explain:
     """A request for the plan of a statement.
 
     Attributes:
-        mode: The word that selects the level of detail, or none.
-        statement: The statement.
+        mode: The keyword for the level of detail, such as `EXTENDED`; empty if there is none.
+        statement: The statement whose plan is shown.
     """
 
     changes: ClassVar[bool] = False
@@ -100,7 +110,14 @@ class Setting:
 
 
 Command: TypeAlias = (
-    AlterTable | DropTable | TruncateTable | ShowTables | ShowTable | Explain | Setting
+    AlterTable
+    | DropTable
+    | TruncateTable
+    | ShowTables
+    | ShowNamespaces
+    | ShowTable
+    | Explain
+    | Setting
 )
 
 
@@ -109,7 +126,8 @@ def read_command(text: str) -> Command | None:
 
     Raises:
         InvalidInput: The statement cannot be parsed.
-        UnsupportedFeature: It cannot be part of a transaction; the error says what to do.
+        UnsupportedFeature: The statement cannot be part of a transaction; the error says what to do
+            instead.
     """
     given: object = text
     if not isinstance(given, str):
@@ -184,6 +202,9 @@ def _show(words: Words) -> Command:
         namespace = ".".join(words.names()) if words.one_of("IN", "FROM") else None
         words.words("LIKE")
         return ShowTables(namespace, words.string() if words.string_next() else None)
+    if words.one_of("NAMESPACES", "SCHEMAS", "DATABASES"):
+        words.words("LIKE")
+        return ShowNamespaces(words.string() if words.string_next() else None)
     if words.words("COLUMNS"):
         table = _behind(words)
         # SHOW COLUMNS IN name IN namespace
@@ -197,7 +218,8 @@ def _show(words: Words) -> Command:
         return ShowTable("properties", table, part)
     if words.words("CREATE", "TABLE"):
         return ShowTable("create", words.names())
-    what = "SHOW supports only tables here: SHOW TABLES, COLUMNS, TBLPROPERTIES and CREATE TABLE."
+    known = "TABLES, NAMESPACES, COLUMNS, TBLPROPERTIES and CREATE TABLE"
+    what = f"SHOW supports only tables here: SHOW {known}."
     raise UnsupportedFeature(what, hint="Run other statements outside of the transaction.")
 
 
@@ -209,14 +231,15 @@ def _behind(words: Words) -> Parts:
 
 def _describe(words: Words) -> Command:
     words.one_of("DESCRIBE", "DESC")
-    if words.one_of("HISTORY", "DETAIL") is not None and not words.is_done:
+    if words.one_before_name("HISTORY", "DETAIL") is not None:
         what = "A transaction sees one version of a table."
         raise UnsupportedFeature(what, hint="table.history() and `lakeward show` tell of it.")
-    if words.one_of("QUERY", "FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG") is not None:
+    others = ("QUERY", "FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
+    if words.one_before_name(*others) is not None:
         what = "DESCRIBE supports only tables here."
         raise UnsupportedFeature(what, hint="Run other statements outside of the transaction.")
-    words.words("TABLE")
-    kind = "extended" if words.one_of("EXTENDED", "FORMATTED") else "describe"
+    words.one_before_name("TABLE")
+    kind = "extended" if words.one_before_name("EXTENDED", "FORMATTED") else "describe"
     table = words.names()
     return ShowTable(kind, table, None if words.is_done else words.path())
 

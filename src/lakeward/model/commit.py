@@ -18,9 +18,9 @@ class Isolation(StrEnum):
     """What a transaction sees of others, and what must be unchanged when it commits.
 
     `read_committed`: each operation sees the newest committed version, and changes apply to the
-    newest at the commit. `snapshot`: one consistent snapshot of all tables; rows that are replaced
-    or removed must be unchanged since. `serializable`: the same snapshot; rows that were read must
-    be unchanged, too.
+    newest at the commit. `snapshot`: one consistent snapshot of all tables; rows that the
+    transaction replaces or removes must be unchanged since. `serializable`: the same snapshot; rows
+    that the transaction read must be unchanged, too.
     """
 
     READ_COMMITTED = "read_committed"
@@ -41,7 +41,7 @@ class TransactionState(StrEnum):
 class Head:
     """A table's current state: the row that every commit locks.
 
-    `drift` is `adopt` or `refuse`, for commits of others to an unguarded table. Every version up to
+    `drift` is `adopt` or `refuse`, for foreign commits to an unguarded table. Every version up to
     `published` is published and synced. `pointer` is the catalog's metadata document of the newest
     version, for formats that have one. `policy_id` is the newest policy that matches the table.
     """
@@ -68,7 +68,7 @@ class Head:
         return (self.format,)
 
     def advanced(self, version: int, timestamp_ms: int, definition_id: int) -> Head:
-        """The head after a commit; without `replace`, which is slower, for the hot path."""
+        """Return the head after a commit; without `replace`, which is slower, for the hot path."""
         return Head(
             self.table_id,
             self.uuid,
@@ -101,11 +101,12 @@ class AppTransaction:
 class CommitInfo:
     """Everything about a commit except its actions.
 
-    All members of a transaction share its id. The engine is the program that wrote it. `blind`: it
-    only added rows, without reading. `data_change` is False where rows only moved (compaction).
-    `adopted`: it was read from published files, and `extra` has what it said of itself. `anchor`:
-    number and hash of the last entry of the table's audit trail before the commit, which the
-    published files keep. `properties` are the user's own, published by their names.
+    All members of a transaction share its id. `engine` is the program that wrote the commit.
+    `blind`: the commit only added rows, without reading. `data_change` is False if rows were only
+    moved between files (compaction). `adopted`: the commit was read from published files, and
+    `extra` has their information about it. `anchor`: the last entry of the table's audit trail
+    before the commit, as `lakeward.log.audit` writes it; the published files keep it. `properties`
+    are set by the user, and published by their names.
     """
 
     transaction_id: str
@@ -125,7 +126,7 @@ class CommitInfo:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def anchored(self, anchor: str | None) -> CommitInfo:
-        """The info with an anchor; without `replace`, which is slower, for the hot path."""
+        """Return the info with an anchor; without `replace`, which is slower, for the hot path."""
         return CommitInfo(
             self.transaction_id,
             self.operation,
@@ -151,9 +152,9 @@ class Commit:
 
     A file of the previous version may be added again under its path, with another deletion vector.
     Change files have the rows that were inserted, updated and deleted; without change files, the
-    rows of added and removed files are the change. `position` is the place of its transaction in
-    the order of the whole lake; 0 if it has none. `returns` says where restored files come from.
-    `domains` are domain metadata to set, or to remove if None.
+    rows of added and removed files are the change. `position` is the position of the transaction in
+    the order of the whole lake; 0 if it has none. `returns` says from which version restored files
+    come. `domains` are domain metadata to set, or to remove if the value is None.
     """
 
     version: int
@@ -171,7 +172,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """Where the restored files of a commit come from; not recorded in the log.
+    """From which version the restored files of a commit come; not recorded in the log.
 
     Attributes:
         version: Files are added as they were at this version.
@@ -183,5 +184,5 @@ class Return:
 
 
 def new_transaction_id() -> str:
-    """A unique id; ids sort by time, to the millisecond."""
+    """Return a unique id; ids sort by time, to the millisecond."""
     return f"{now_ms():012x}{os.urandom(10).hex()}"

@@ -1,4 +1,4 @@
-"""Properties that a user keeps with a commit: which names and values are possible."""
+"""Properties that a user records with a commit: the check of their names and values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _RESERVED: Final = re.compile(
     r"(lakeward|delta|iceberg)\.|(added|deleted|removed|total|changed|replace|manifests)-|operation$"
     r"|engine-|entries-|spark\.|app-id$|snapshot|wap\.|source-|published-"
 )
-"""Names that Lakeward, Delta's tags or summaries of Iceberg snapshots use."""
+"""Prefixes and names that Lakeward, tags of Delta or summaries of Iceberg snapshots use."""
 _LONGEST: Final = 10_000
 
 
 def checked_properties(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The properties, if their names and values are possible. Raises `InvalidInput`."""
+    """Return the properties; raise `InvalidInput` if a name or a value is not allowed."""
     found = arguments.mapping(given, "properties")
     for name, value in found.items():
         if _NAME.fullmatch(name) is None or _RESERVED.match(name):

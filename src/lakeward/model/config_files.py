@@ -1,4 +1,4 @@
-"""Configuration files of TOML or YAML with one table, which has an entry for each name."""
+"""Parses configuration files of TOML or YAML with one table, which has an entry for each name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def read_entries(text: str, suffix: str, table: str, example: str) -> dict[str, 
         text: The file's content.
         suffix: `.yaml` or `.yml` for YAML; TOML otherwise.
         table: The table's name.
-        example: The name of an entry, as TOML spells it, for the hint of an error.
+        example: The name of an entry, as TOML writes it, for the hint of an error.
 
     Raises:
         InvalidInput: The content cannot be parsed, or has something else than the table.
-        MissingExtra: YAML needs PyYAML.
+        MissingExtra: The file is YAML, and PyYAML is not installed.
     """
     body = _yaml(text, table) if suffix in (".yaml", ".yml") else _toml(text, table)
     entries = (body[table] or {}) if isinstance(body, Mapping) and list(body) == [table] else None

@@ -14,7 +14,8 @@ from lakeward.model.names import TableName
 UNIQUE: Final = "lakeward.unique."
 FOREIGN_KEY: Final = "lakeward.foreign-key."
 CHECK: Final = "lakeward.check."
-PREFIXES: Final = (UNIQUE, FOREIGN_KEY, CHECK)
+NOT_NULL: Final = "lakeward.not-null."
+PREFIXES: Final = (UNIQUE, FOREIGN_KEY, CHECK, NOT_NULL)
 
 
 class OnViolation(StrEnum):
@@ -101,7 +102,39 @@ class ForeignKey:
         )
 
 
-Constraint: TypeAlias = Check | Unique | ForeignKey
+@dataclass(frozen=True, init=False)
+class NotNull:
+    """What happens to rows without a value in required columns.
+
+    Attributes:
+        columns: One or more, which the table requires.
+        on_violation: `fail`, as for every required column, or `quarantine`.
+    """
+
+    prefix: ClassVar[str] = NOT_NULL
+    columns: tuple[str, ...]
+    on_violation: str
+
+    def __init__(self, *columns: str, on_violation: str = OnViolation.FAIL) -> None:
+        reaction = arguments.choice(on_violation, OnViolation, "on_violation")
+        names = tuple(arguments.texts(columns, "columns"))
+        if not names or len(set(names)) < len(names):
+            what = "A NotNull needs at least one column, and each of them once."
+            raise InvalidInput(what, hint='Write lw.NotNull("id", on_violation="quarantine").')
+        if reaction == OnViolation.WARN:
+            what = (
+                "A missing value in a required column cannot only be warned of: the table's schema"
+                " promises every reader that there is none."
+            )
+            hint = (
+                "Use on_violation='quarantine', or let the column be nullable and write"
+                f" lw.Check('{names[0]} IS NOT NULL', on_violation='warn')."
+            )
+            raise InvalidInput(what, hint=hint, column=names[0], parameter="on_violation")
+        _set(self, columns=names, on_violation=reaction)
+
+
+Constraint: TypeAlias = Check | Unique | ForeignKey | NotNull
 
 
 def _names(columns: Sequence[str], parameter: str) -> tuple[str, ...]:

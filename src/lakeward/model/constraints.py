@@ -1,39 +1,41 @@
-"""Constraints beside plain checks: unique keys, foreign keys, and what a violation leads to.
+"""Constraints of tables: keys, and checks and required columns with another reaction than failing.
 
-They are kept as table properties, so every definition in the log has its own, other readers ignore
-them, and they come back when a table is adopted. A plain check that refuses rows is kept as the
-formats keep checks (`Definition.constraints`).
+They are stored as table properties, so they are part of every definition in the log, other readers
+ignore them, and an adopted table still has them. A plain check, whose violation fails the
+transaction, is stored as the formats store checks (`Definition.constraints`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
 
 from lakeward.errors import InvalidInput
-from lakeward.model.constraint_kinds import CHECK, FOREIGN_KEY, UNIQUE
+from lakeward.model.constraint_kinds import CHECK, FOREIGN_KEY, NOT_NULL, UNIQUE
 from lakeward.model.constraint_kinds import PREFIXES as PREFIXES
 from lakeward.model.constraint_kinds import Check as Check
 from lakeward.model.constraint_kinds import Constraint as Constraint
 from lakeward.model.constraint_kinds import ForeignKey as ForeignKey
+from lakeward.model.constraint_kinds import NotNull as NotNull
 from lakeward.model.constraint_kinds import OnViolation as OnViolation
 from lakeward.model.constraint_kinds import Unique as Unique
 from lakeward.model.definition import Definition, known
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
 
-_Kind = TypeVar("_Kind", Check, Unique)
+_Kind = TypeVar("_Kind", Check, Unique, NotNull)
 
 
 def unique_keys(definition: Definition) -> Mapping[str, Unique]:
-    """The unique keys of a table, by name."""
+    """Return the unique keys of a table and of its policies, by name."""
     return known(definition, _unique_keys)
 
 
 def foreign_keys(definition: Definition) -> Mapping[str, ForeignKey]:
-    """The foreign keys of a table, by name."""
+    """Return the foreign keys of a table, by name."""
     return known(definition, _foreign_keys)
 
 
@@ -43,32 +45,56 @@ def plain_checks(definition: Definition) -> Mapping[str, str]:
 
 
 def tolerant_checks(definition: Definition) -> Mapping[str, Check]:
-    """The checks of a table whose violation does not end a transaction, by name."""
+    """Return the checks whose violation does not fail a transaction, by name."""
     return known(definition, _tolerant_checks)
 
 
+def not_null(definition: Definition) -> Mapping[str, NotNull]:
+    """Return what happens to rows without a value in required columns, by constraint name."""
+    return known(definition, _not_null)
+
+
+def lenient_ids(definition: Definition) -> frozenset[int]:
+    """Return the ids of required columns whose missing values do not fail a transaction.
+
+    Staged files may lack values in them; the rows are moved before the commit.
+    """
+    return known(definition, _lenient_ids)
+
+
+def loosened(definition: Definition) -> Definition:
+    """Return the definition with the columns of `lenient_ids` nullable, as staged files are."""
+    return known(definition, _loosened)
+
+
 def declared(definition: Definition) -> dict[str, str | Constraint]:
-    """All constraints by name: checks that refuse rows as text, the others as objects."""
+    """Return all constraints by name: plain checks as text, the others as objects."""
     return {
         **plain_checks(definition),
         **tolerant_checks(definition),
         **unique_keys(definition),
         **foreign_keys(definition),
+        **not_null(definition),
     }
 
 
 def has_late_checks(definition: Definition) -> bool:
-    """Whether a change is looked at as a whole before it is ratified."""
+    """Return whether a table has constraints that are checked once a change is complete."""
     return known(definition, _has_late_checks)
 
 
+def is_tolerant(definition: Definition) -> bool:
+    """Return whether the violation of some constraint of a table does not fail a transaction."""
+    return known(definition, _is_tolerant)
+
+
 def property_of(name: str, constraint: Constraint) -> tuple[str, str]:
-    """The table property that holds a constraint."""
+    """Return the key and value of the table property that stores a constraint."""
     body: dict[str, Any] = {"on_violation": str(constraint.on_violation)}
     match constraint:
         case Check(expression):
             body["expression"] = expression
-        case Unique():
+        case Unique() | NotNull():
             body["columns"] = constraint.columns
         case ForeignKey():
             body["columns"] = constraint.columns
@@ -78,7 +104,7 @@ def property_of(name: str, constraint: Constraint) -> tuple[str, str]:
 
 
 def key_fields(schema: Schema, columns: Sequence[str], name: str) -> tuple[Field, ...]:
-    """The fields of a key; raise `InvalidInput` for columns that cannot be in one."""
+    """Return the fields of a key's columns; raise `InvalidInput` if a column cannot be in a key."""
     out = []
     for column in columns:
         field = schema.by_name.get(column)
@@ -94,8 +120,29 @@ def key_fields(schema: Schema, columns: Sequence[str], name: str) -> tuple[Field
     return tuple(out)
 
 
+def required_fields(schema: Schema, columns: Sequence[str], name: str) -> tuple[Field, ...]:
+    """Return the fields of required columns; raise `InvalidInput` if a column is not required."""
+    out = []
+    for column in columns:
+        field = schema.by_name.get(column)
+        if field is None:
+            what = f"Constraint {name} names a column {column!r}, which the table does not have."
+            hint = f"Name whole columns, not parts of them. It has {', '.join(schema.names)}."
+            raise InvalidInput(what, hint=hint, column=column, constraint=name)
+        if field.nullable:
+            what = f"Constraint {name} names column {column}, which may lack values."
+            hint = (
+                f"Make it required first: `{column} {field.type} not null`, or"
+                f" set_not_null({column!r}). For a nullable column write a check:"
+                f" lw.Check('{column} IS NOT NULL', …)."
+            )
+            raise InvalidInput(what, hint=hint, column=column, constraint=name)
+        out.append(field)
+    return tuple(out)
+
+
 def named_columns(definition: Definition) -> dict[str, list[str]]:
-    """For each column of a key of the table, the names of the constraints that it is in."""
+    """Return the names of the unique and foreign keys that each column is in, by column name."""
     out: dict[str, list[str]] = {}
     keys: dict[str, Unique | ForeignKey] = {**unique_keys(definition), **foreign_keys(definition)}
     for name, key in keys.items():
@@ -105,10 +152,10 @@ def named_columns(definition: Definition) -> dict[str, list[str]]:
 
 
 def renamed(properties: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """Properties in which the keys of the table name a column by its new name."""
+    """Return properties whose constraints contain `new` instead of the column `old`."""
     out = dict(properties)
     for key, text in properties.items():
-        if key.startswith((UNIQUE, FOREIGN_KEY)):
+        if key.startswith((UNIQUE, FOREIGN_KEY, NOT_NULL)):
             body = orjson.loads(text)
             body["columns"] = [new if c == old else c for c in body["columns"]]
             out[key] = orjson.dumps(body).decode()
@@ -121,7 +168,7 @@ def rule_constraints(definition: Definition) -> Mapping[str, str | Constraint]:
 
 
 def rule_sources(definition: Definition) -> Mapping[str, str]:
-    """Return the pattern of the policy for each of `rule_constraints`."""
+    """Return the pattern of the policy that adds each of `rule_constraints`, by name."""
     return known(definition, _rule_sources)
 
 
@@ -165,6 +212,36 @@ def _unique_keys(definition: Definition) -> dict[str, Unique]:
     return found | _given(definition, Unique)
 
 
+def _not_null(definition: Definition) -> dict[str, NotNull]:
+    found = {
+        name: NotNull(*body["columns"], on_violation=body["on_violation"])
+        for name, body in _bodies(definition, NOT_NULL)
+    }
+    return found | _given(definition, NotNull)
+
+
+def _lenient_ids(definition: Definition) -> frozenset[int]:
+    reactions: dict[str, set[str]] = {}
+    for one in not_null(definition).values():
+        for column in one.columns:
+            reactions.setdefault(column, set()).add(one.on_violation)
+    fields = definition.schema.by_name
+    return frozenset(
+        fields[name].id
+        for name, found in reactions.items()
+        if name in fields and not fields[name].nullable and OnViolation.FAIL not in found
+    )
+
+
+def _loosened(definition: Definition) -> Definition:
+    ids, schema = lenient_ids(definition), definition.schema
+    if not ids:
+        return definition
+    # Data must still have the columns: `optional` would let it leave them out.
+    loose = (replace(f, nullable=True, optional=False) if f.id in ids else f for f in schema)
+    return replace(definition, schema=replace(schema, fields=tuple(loose)))
+
+
 def _foreign_keys(definition: Definition) -> dict[str, ForeignKey]:
     return {
         name: ForeignKey(
@@ -193,6 +270,11 @@ def _has_late_checks(definition: Definition) -> bool:
     if any(not isinstance(one, str) for one in rule_constraints(definition).values()):
         return True
     return any(key.startswith(PREFIXES) for key in definition.properties)
+
+
+def _is_tolerant(definition: Definition) -> bool:
+    each = (one for one in declared(definition).values() if not isinstance(one, str))
+    return any(one.on_violation != OnViolation.FAIL for one in each)
 
 
 def _own_names(definition: Definition) -> Iterator[str]:

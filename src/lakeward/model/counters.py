@@ -1,4 +1,4 @@
-"""Counters and timings of what happened in this process."""
+"""Counters and timings of the operations of this process."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Final
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper bounds of the classes of durations, in seconds; the last class has none."""
+"""Upper bounds of the histogram classes of durations, in seconds; the last class has no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long something took, over all times that it was done.
+    """How long an operation took, over all its executions.
 
     Attributes:
-        count: How often.
-        seconds: In all.
-        classes: How many took at most as long as each of `BOUNDS`, and not as short as the bound
-            before; the last is the number of those beyond all bounds.
+        count: The number of executions.
+        seconds: Their total duration.
+        classes: How many took at most as long as each of `BOUNDS`, and longer than the one before;
+            the last is the number of those beyond all bounds.
     """
 
     count: int
@@ -38,23 +38,23 @@ class Counters:
         self._lock = threading.Lock()
 
     def add(self, name: str, count: int = 1) -> None:
-        """Count something."""
+        """Add to the count of a name."""
         with self._lock:
             self._counts[name] += count
 
     def time(self, name: str, seconds: float) -> None:
-        """Count how long something took."""
+        """Record a duration under a name."""
         with self._lock:
             self._classes[name][bisect_left(BOUNDS, seconds)] += 1
             self._seconds[name] += seconds
 
     def read(self) -> dict[str, int]:
-        """The counts so far, by name."""
+        """Return the counts so far, by name."""
         with self._lock:
             return dict(sorted(self._counts.items()))
 
     def timings(self) -> dict[str, Timing]:
-        """The timings so far, by name."""
+        """Return the timings so far, by name."""
         with self._lock:
             return {
                 name: Timing(sum(classes), self._seconds[name], tuple(classes))

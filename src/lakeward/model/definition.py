@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from lakeward.model.derived import Derived
+from lakeward.model.identity import Identity
 from lakeward.model.policy.rules import Rule
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
@@ -24,13 +25,14 @@ class Definition:
         partition_by: Ids of the partition values, in order: of columns, or of `derived`.
         properties: The table properties that users set.
         constraints: Check expressions by name.
-        protocol: What the format demands of readers and writers, by its own names.
+        protocol: What the format demands of readers and writers, by the format's own names.
         created_ms: When the table was created.
         comment: A description for users.
         derived: By id, values computed from one column: generated columns (positive ids) and hidden
             partition values (negative ids, no columns).
         whole_files: Whether data files also contain the partition columns.
-        computed: By id, the expressions of other columns that are computed from a row.
+        computed: By column id, the expressions of generated columns that are not in `derived`.
+        identity: By column id, the start and step of identity columns.
         rules: The policies of patterns that matched the table when it was loaded. They are not part
             of the recorded definition.
     """
@@ -45,6 +47,7 @@ class Definition:
     derived: Mapping[int, Derived] = field(default_factory=dict)
     whole_files: bool = False
     computed: Mapping[int, str] = field(default_factory=dict)
+    identity: Mapping[int, Identity] = field(default_factory=dict)
     rules: tuple[Rule, ...] = field(default=(), compare=False, repr=False)
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -70,7 +73,7 @@ class Definition:
         return (*self.schema.indexed, *(f for f in hidden if f.indexed))
 
     def field(self, own_id: int) -> Field:
-        """The column of an id, or a field made for a hidden partition value."""
+        """Return the column of an id, or a new field for a hidden partition value."""
         if own_id > 0:
             return self.schema.by_id[own_id]
         found = self.derived[own_id]
@@ -79,14 +82,14 @@ class Definition:
         return Field(own_id, found.name, kind, indexed=found.indexed)
 
     def term(self, own_id: int) -> str:
-        """A partition value as users write it: `day(ts)`, `region`."""
+        """Return a partition value as users write it: `day(ts)`, `region`."""
         found = self.derived.get(own_id)
         if found is None:
             return self.schema.by_id[own_id].name
         return found.transform.of(self.schema.by_id[found.source].name)
 
     def to_json(self) -> dict[str, Any]:
-        """The definition as plain JSON values."""
+        """Return the definition as JSON values."""
         out = {
             "schema": self.schema.to_json(),
             "partition_by": list(self.partition_by),
@@ -101,11 +104,13 @@ class Definition:
             out["derived"] = {str(i): d.to_json() for i, d in self.derived.items()}
         if self.computed:
             out["computed"] = {str(i): text for i, text in self.computed.items()}
+        if self.identity:
+            out["identity"] = {str(i): one.to_json() for i, one in self.identity.items()}
         return out
 
     @classmethod
     def from_json(cls, source: dict[str, Any]) -> Definition:
-        """The definition from the values of `to_json`."""
+        """Return the definition for the values of `to_json`."""
         return cls(
             schema=Schema.from_json(source["schema"]),
             partition_by=tuple(source["partition_by"]),
@@ -119,11 +124,12 @@ class Definition:
             },
             whole_files=source.get("whole_files", False),
             computed={int(i): text for i, text in source.get("computed", {}).items()},
+            identity={int(i): Identity.from_json(x) for i, x in source.get("identity", {}).items()},
         )
 
 
 def known(definition: Definition, find: Callable[..., T], *key: Any) -> T:
-    """The result of a function of a definition and other arguments, computed once."""
+    """Return `find(definition, *key)`, computed once for each definition."""
     try:
         found: T = definition._known[find, key]
     except KeyError:

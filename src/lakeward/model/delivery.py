@@ -17,11 +17,15 @@ import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.errors import InvalidInput
 from lakeward.model.counters import Counters
-from lakeward.model.events import COMMIT, NAMES, CommitEvent
+from lakeward.model.event_names import COMMIT, NAMES
+from lakeward.model.tracing import Tracer
+
+if TYPE_CHECKING:
+    from lakeward.model.events import CommitEvent
 
 Listener = Callable[[Any], object]
 
@@ -36,10 +40,16 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Events:
-    """The listeners of one lake object. It is false while there are none."""
+    """The listeners of one lake object. It is false while there are none.
+
+    Attributes:
+        counters: Where dropped and failed events are counted.
+        tracer: Makes spans of transactions; None unless tracing was enabled.
+    """
 
     def __init__(self) -> None:
         self.counters = Counters()
+        self.tracer: Tracer | None = None
         self._queues: dict[str, tuple[_Queue, ...]] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
@@ -48,7 +58,7 @@ class Events:
         return bool(self._queues)
 
     def wants(self, event: str) -> bool:
-        """Whether an event has a listener."""
+        """Return whether an event has a listener."""
         return event in self._queues
 
     def add(self, event: str, listener: Listener) -> None:
@@ -66,7 +76,7 @@ class Events:
             self._queues = {**self._queues, event: (*own, queue)}
 
     def remove(self, event: str, listener: Listener) -> None:
-        """Stop calling a listener; one that was never added is ignored."""
+        """Stop calling a listener; do nothing if it was not added."""
         check_event(event)
         with self._lock:
             own = tuple(q for q in self._queues.get(event, ()) if not q.calls(listener))
@@ -89,9 +99,9 @@ class Events:
         self.deliver(COMMIT, event)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the listeners are done with all events so far; False if that takes longer.
+        """Wait until listeners have processed all events so far; return False after the timeout.
 
-        Called by a listener, it does not wait for that listener.
+        If a listener calls it, it does not wait for that listener.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -115,7 +125,7 @@ class _Queue:
         _alive.add(self)
 
     def calls(self, listener: Listener) -> bool:
-        """Whether this is the queue of a listener."""
+        """Return whether this is the queue of a listener."""
         return bool(self._listener == listener)
 
     @property
@@ -124,7 +134,7 @@ class _Queue:
         return bool(self._events) and threading.current_thread() is not self._thread
 
     def put(self, name: str, event: object) -> None:
-        """Add an event, or count it as dropped where too many wait."""
+        """Add an event; if too many events wait, drop and count it."""
         if self._pid != os.getpid():
             # A forked child has none of its parent's threads and none of its events.
             self._begin()
@@ -148,7 +158,7 @@ class _Queue:
                 self._drop()
 
     def wait(self, deadline: float) -> bool:
-        """Wait until no event is left; False at the deadline."""
+        """Wait until no event is left; return False if some are left at the deadline."""
         if self._pid != os.getpid() or threading.current_thread() is self._thread:
             return True
         with self._changed:
@@ -209,7 +219,7 @@ def check_listener(event: str, listener: object) -> None:
 
 
 def shown(listener: object) -> str:
-    """A listener's name for messages."""
+    """Return a listener's name for messages."""
     return str(getattr(listener, "__qualname__", repr(listener)))
 
 

@@ -19,7 +19,7 @@ from lakeward.model.values import Value
 
 
 def agrees(file: DataFile, own_id: int, definition: Definition) -> bool | None:
-    """Whether a file's partition value under an id of `derived` is right; None if unknown.
+    """Return whether a file's partition value under an id of `derived` is right; None if unknown.
 
     The definition is that of the version that added the file.
     """
@@ -35,7 +35,7 @@ def agrees(file: DataFile, own_id: int, definition: Definition) -> bool | None:
 
 
 def _true_of_some_row(file: DataFile, source: Field) -> Iterator[Expression]:
-    """Conditions on the source column that at least one row of the file satisfies."""
+    """Yield conditions on the source column that at least one row of the file satisfies."""
     low, high, nulls = _bounds(file, source.id)
     if nulls:
         yield IsNull(Column(source))
@@ -67,7 +67,7 @@ def _is_proven(file: DataFile, own_id: int, definition: Definition) -> bool:
 
 
 def _bounds(file: DataFile, field_id: int) -> tuple[Value, Value, int | None]:
-    """Lowest and highest value of a column in a file, and how many are missing; None: unknown."""
+    """Return minimum, maximum and number of nulls of a column in a file; None for unknown ones."""
     if field_id in file.partition:
         value = file.partition[field_id]
         return value, value, file.rows if value is None else 0

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
-from lakeward.model.commands import ShowTable, ShowTables
+from lakeward.model.commands import ShowNamespaces, ShowTable, ShowTables
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.paths import find
@@ -51,14 +51,13 @@ def shown(asked: ShowTable, head: Head, definition: Definition, place: str) -> p
 
 
 def listed(asked: ShowTables, names: Sequence[TableName]) -> pa.Table:
-    """Return the tables of a lake that a statement asks for."""
+    """Return the result of SHOW TABLES: those of `names` that match its namespace and pattern."""
     space = asked.namespace
-    patterns = (asked.pattern or "*").lower().split("|")
     found = [
         n
         for n in sorted(names, key=str)
         if (space is None or n.namespace == ("" if space == "default" else space))
-        and any(fnmatchcase(n.name.lower(), p.strip()) for p in patterns)
+        and _matches(n.name, asked.pattern)
     ]
     return pa.table(
         {
@@ -69,8 +68,21 @@ def listed(asked: ShowTables, names: Sequence[TableName]) -> pa.Table:
     )
 
 
+def namespaces(asked: ShowNamespaces, names: Sequence[TableName]) -> pa.Table:
+    """Return the result of SHOW NAMESPACES: the namespaces of `names` that match its pattern."""
+    every = sorted({n.namespace or "default" for n in names})
+    found = [space for space in every if _matches(space, asked.pattern)]
+    return pa.table({"namespace": pa.array(found, pa.string())})
+
+
+def _matches(name: str, pattern: str | None) -> bool:
+    """Return whether a name matches one of the patterns of a LIKE, which `|` separates."""
+    patterns = (pattern or "*").lower().split("|")
+    return any(fnmatchcase(name.lower(), p.strip()) for p in patterns)
+
+
 def sql_type(kind: Type, spelled: Callable[[str], str] = str) -> str:
-    """Return a type in Spark SQL syntax; `spelled` chooses the case of words that are not names."""
+    """Return a type in Spark SQL syntax; `spelled` sets the case of keywords: `str.upper`."""
     match kind:
         case Struct(fields):
             parts = (f"{identifier_if_needed(f.name)}: {sql_type(f.type, spelled)}" for f in fields)
@@ -87,8 +99,8 @@ def sql_type(kind: Type, spelled: Callable[[str], str] = str) -> str:
 
 
 def creation(head: Head, definition: Definition) -> str:
-    """Return a CREATE TABLE statement for a table like this one."""
-    columns = ",\n  ".join(map(_declared, definition.schema))
+    """Return the CREATE TABLE statement of a table."""
+    columns = ",\n  ".join(_declared(field, definition) for field in definition.schema)
     out = [f"CREATE TABLE {head.name} (\n  {columns})", f"USING {head.format}"]
     if definition.partition_by:
         out.append(f"PARTITIONED BY ({', '.join(definition.partitioning)})")
@@ -106,10 +118,14 @@ def identifier_if_needed(name: str) -> str:
     return name if plain else identifier(name)
 
 
-def _declared(field: Field) -> str:
+def _declared(field: Field, definition: Definition) -> str:
     out = f"{identifier_if_needed(field.name)} {sql_type(field.type, str.upper)}"
     if not field.nullable:
         out += " NOT NULL"
+    if field.id in definition.computed:
+        out += f" GENERATED ALWAYS AS ({definition.computed[field.id]})"
+    if field.id in definition.identity:
+        out += f" {str(definition.identity[field.id]).upper()}"
     if field.default is not None:
         out += f" DEFAULT {render(Literal(field.default, field.type))}"
     return out if field.comment is None else f"{out} COMMENT {literal(field.comment)}"

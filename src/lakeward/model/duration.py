@@ -16,7 +16,7 @@ _LONGEST_MS: Final = 10_000 * 366 * 86_400_000
 
 
 def to_milliseconds(value: object, parameter: str) -> int:
-    """Return a duration in milliseconds; raises `InvalidInput` naming the parameter."""
+    """Return a duration in milliseconds; raise `InvalidInput`, which names the parameter."""
     if isinstance(value, timedelta):
         found = value // timedelta(milliseconds=1)
     elif isinstance(value, int | float) and not isinstance(value, bool) and value == value:
@@ -33,7 +33,7 @@ def to_milliseconds(value: object, parameter: str) -> int:
 
 
 def for_people(milliseconds: int) -> str:
-    """Return a duration in its largest fitting units: `90d`, `1h30m`."""
+    """Return a duration as text, in days, hours, minutes and seconds: `90d`, `1h30m`."""
     left, parts = max(0, milliseconds), []
     for unit in ("d", "h", "m", "s"):
         count, left = divmod(left, _UNITS[unit])

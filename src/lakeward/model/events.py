@@ -1,7 +1,7 @@
-"""Events: frozen records of what happened in a lake, and their names.
+"""Events: frozen records of what happened in a lake.
 
-`lakeward.model.delivery` delivers them. An event has no rows of tables in it, so that listeners may
-pass it on.
+`lakeward.model.event_names` has their names, and `lakeward.model.delivery` delivers them. An event
+has no rows of tables in it, so that listeners may pass it on.
 """
 
 from __future__ import annotations
@@ -9,22 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
-
-RATIFIED: Final = "ratified"
-PUBLISHED: Final = "published"
-COMMIT: Final = "commit"
-CONFLICTED: Final = "conflicted"
-FAILED: Final = "failed"
-VIOLATION: Final = "violation"
-MAINTENANCE: Final = "maintenance"
-PIPELINE: Final = "pipeline"
-QUALITY: Final = "quality"
-SERVICE_LEVEL: Final = "service_level"
-NAMES: Final = (
-    *(COMMIT, RATIFIED, PUBLISHED, CONFLICTED, FAILED, VIOLATION, MAINTENANCE, PIPELINE, QUALITY),
-    SERVICE_LEVEL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +22,9 @@ class CommitEvent:
         actor: Who committed.
         message: Why, as the transaction was given it.
         operations: What it did to each table: `WRITE`, `DELETE`, `MERGE`, …
-        published: False where a table's own files could not be written yet. The commit stands, and
-            the next process that opens the lake writes them. None where the event does not know:
-            in the event `ratified`, and for listeners with a name.
+        published: False if the published files of a table could not be written yet. The commit is
+            valid, and the next process that opens the lake publishes it. None if it is not known:
+            in the event `ratified`, and for named listeners.
     """
 
     transaction_id: str
@@ -54,14 +38,14 @@ class CommitEvent:
 
 @dataclass(frozen=True, slots=True)
 class PublishedEvent:
-    """Ratified versions whose files are written now.
+    """Ratified versions whose published files have been written.
 
     Attributes:
         transaction_id: The transaction that was just ratified; None for versions of other
             processes that were published later.
         versions: The newest published version of each table.
-        timestamp: When.
-        seconds: The time from ratification until then; None for versions of other processes.
+        timestamp: When they were published.
+        seconds: The time from ratification to publication; None for versions of other processes.
     """
 
     transaction_id: str | None
@@ -72,15 +56,15 @@ class PublishedEvent:
 
 @dataclass(frozen=True, slots=True)
 class ConflictEvent:
-    """A transaction that met a conflicting commit of another one.
+    """A conflict of a transaction with the commit of another transaction.
 
     Attributes:
         transaction_id: The transaction's id.
         table: The table in which the conflict is, if it is in one.
-        attempt: Which attempt to commit it was, from 1.
-        resolved: Whether the transaction goes on; False where it was rolled back. `lake.run` may
+        attempt: The number of the attempt to commit, from 1 on.
+        resolved: Whether the transaction continues; False if it was rolled back. `lake.run` may
             run its function again in a new transaction.
-        reason: What the error says.
+        reason: The message of the error.
         timestamp: When.
     """
 
@@ -100,7 +84,7 @@ class FailedEvent:
         transaction_id: The transaction's id.
         tables: The tables that it touched.
         error: The name of the error's class.
-        reason: What the error says.
+        reason: The message of the error; if it can contain values of rows, only what it is about.
         timestamp: When.
     """
 
@@ -119,7 +103,7 @@ class ViolationEvent:
         transaction_id: The transaction's id.
         table: The table.
         constraint: The constraint's name.
-        count: How many rows.
+        count: How many rows violated it.
         action: What was done: `fail`, `quarantine` or `warn`.
         timestamp: When.
     """
@@ -138,12 +122,12 @@ class PipelineEvent:
 
     Attributes:
         pipeline: The pipeline's name.
-        run_id: The run's id, which is that of its transaction; None where nothing was new, or where
-            it failed before it began a transaction.
-        state: `ratified`, `failed`, or `nothing` where there was no new input.
+        run_id: The run's id, which is that of its transaction; None if there was no new input, or
+            if the run failed before it began a transaction.
+        state: `ratified`, `failed`, or `nothing` if there was no new input.
         versions: The new version of each table.
         seconds: How long the run took.
-        error: The error's class and text, where it failed.
+        error: What the error says without values of rows, if the run failed.
         timestamp: When it ended.
     """
 
@@ -163,9 +147,9 @@ class QualityEvent:
     Attributes:
         table: The table.
         version: The version that was measured.
-        expectation: Its name.
-        wanted: What is expected, in words.
-        value: What was measured.
+        expectation: The name of the expectation.
+        wanted: The expectation in words.
+        value: The measured value.
         timestamp: When.
     """
 
@@ -184,13 +168,34 @@ class ServiceLevelEvent:
     Attributes:
         name: The service level.
         subject: The table or the pipeline.
-        wanted: What is promised, in words.
-        attained: The share that was kept.
-        timestamp: When it was looked at.
+        wanted: The promise in words.
+        attained: The share for which the promise was kept.
+        timestamp: When the service level was computed.
     """
 
     name: str
     subject: str
     wanted: str
     attained: float | None
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEvent:
+    """A query or a read of a table that has ended: its last row was read.
+
+    Attributes:
+        versions: The version of each table that was read.
+        how: `sql` for queries, `rows` for reads of a table.
+        rows: How many rows were returned.
+        seconds: The time until the last row was read.
+        actor: Who read.
+        timestamp: When it ended.
+    """
+
+    versions: Mapping[str, int]
+    how: str
+    rows: int
+    seconds: float
+    actor: str
     timestamp: datetime

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 from lakeward.model.values import Value
 
 LINE_SEPARATOR: Final = "\x1f"
-"""Separates the values of a file's line; only the path, which is first, can contain it."""
+"""Separates the values of a file's line; only the path, the first value, can contain it."""
 
 
 class Lines(NamedTuple):
-    """The lines of some files; only a path can contain a line break."""
+    """The text lines of some files, and how many files; only a path can contain a line break."""
 
     text: str
     files: int
@@ -40,7 +40,7 @@ class FileStats:
     tight: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """The statistics as JSON values, by field id."""
+        """Return the statistics as JSON values, by field id."""
         out: dict[str, Any] = {
             "min": {str(k): v for k, v in self.minimum.items()},
             "max": {str(k): v for k, v in self.maximum.items()},
@@ -52,7 +52,7 @@ class FileStats:
 
     @classmethod
     def from_json(cls, source: dict[str, Any]) -> FileStats:
-        """The statistics from the values of `to_json`."""
+        """Return the statistics for the values of `to_json`."""
         return cls(
             {int(k): v for k, v in source["min"].items()},
             {int(k): v for k, v in source["max"].items()},
@@ -66,8 +66,8 @@ class DataFile:
     """A file of rows.
 
     The path is below the table's location, or absolute. `rows` counts deleted rows, too, and is
-    None where an adopted log has no count. Partition values are neutral, by field id. The deletion
-    vector and `extra` are the format's own, and stored as they are.
+    None if an adopted log has no count. Partition values are neutral, by field id. The deletion
+    vector and `extra` are specific to the format, and stored unchanged.
     """
 
     path: str
@@ -81,20 +81,20 @@ class DataFile:
 
     @property
     def live_rows(self) -> int | None:
-        """Rows without those of the deletion vector; None where the log has no count."""
+        """Rows without those of the deletion vector; None if the log has no count."""
         deleted = deleted_rows(self.deletion_vector)
         return None if deleted is None or self.rows is None else self.rows - deleted
 
     @property
     def logged_rows(self) -> int:
-        """The live rows where they are known, otherwise all rows."""
+        """The number of live rows if known, otherwise of all rows; 0 if neither is known."""
         live = self.rows if self.deletion_vector is None else self.live_rows
         return (self.rows or 0) if live is None else live
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """A file as the log holds it: `added` and `ordinal` are its key within the table."""
+    """A file in the log: `added` and `ordinal` are its key within the table."""
 
     file: DataFile
     added: int
@@ -108,12 +108,12 @@ class LoggedFile:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self.file.size
 
     @property
     def rows(self) -> int | None:
-        """Rows in the file, where known."""
+        """The number of rows in the file, deleted ones included; None if unknown."""
         return self.file.rows
 
     @property
@@ -123,7 +123,7 @@ class LoggedFile:
 
 
 def deleted_rows(vector: Mapping[str, Any] | None) -> int | None:
-    """The number of rows that a deletion vector deletes; None where it has no count."""
+    """Return the number of rows that a deletion vector deletes; None if it has no count."""
     found = 0 if vector is None else vector.get("cardinality")
     return None if found is None else int(found)
 

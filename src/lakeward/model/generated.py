@@ -16,19 +16,19 @@ from lakeward.model.types import Field
 
 
 def generated_ids(definition: Definition) -> frozenset[int]:
-    """Return the ids of all computed columns, which data may lack."""
+    """Return the ids of all generated columns, `Derived` ones included; data may lack them."""
     return known(definition, _ids)
 
 
 def expressions(definition: Definition) -> dict[int, Expression]:
-    """Return the expression of each computed column, by column id."""
+    """Return the expression of each column in `Definition.computed`, by column id."""
     return known(definition, _expressions)
 
 
 def expression_of(text: str, field: Field, schema: Schema) -> Expression:
-    """Parse a column's expression; raise `InvalidExpression` if Lakeward cannot evaluate it alike.
+    """Parse a column's expression; raise `InvalidExpression` if Lakeward cannot evaluate it.
 
-    It must not refer to the column itself.
+    The expression must not refer to the column itself.
     """
     # Few tables have such columns, and parsing an expression loads the parser.
     from lakeward.model.expressions.where import parse_value
@@ -38,7 +38,7 @@ def expression_of(text: str, field: Field, schema: Schema) -> Expression:
 
 
 def is_computable(text: str, field: Field, schema: Schema) -> bool:
-    """Return whether Lakeward can compute the values of a column."""
+    """Return whether Lakeward can evaluate the expression of a column."""
     try:
         expression_of(text, field, schema)
     except InvalidExpression:

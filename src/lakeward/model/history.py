@@ -12,7 +12,7 @@ from lakeward.model.file import DataFile, LoggedFile
 
 @dataclass(frozen=True)
 class TableHistory:
-    """All versions that a table's published log has."""
+    """All versions in the published log of a table: in its `_delta_log` or Iceberg metadata."""
 
     uuid: str
     name: str | None
@@ -20,23 +20,23 @@ class TableHistory:
     first_version: int
     version: int
     definitions: list[tuple[int, Definition]]
-    """Each with the version that introduced it."""
+    """The definitions, each with the version that introduced it."""
     commits: list[Commit]
     """One for each version, with change files; other actions are in `files` and `definitions`."""
     files: list[LoggedFile]
     """Every file of any version, in the order of `added` and `ordinal`."""
     app_transactions: list[tuple[int, AppTransaction]]
-    """Each with the version that recorded it."""
+    """Progress of applications, each with the version that recorded it."""
     domains: dict[str, str]
-    """Named configurations of the newest version."""
+    """Domain metadata of the newest version, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignActions:
-    """One published commit, as it would be ratified.
+    """One published commit of a foreign writer, as it would be ratified.
 
     `removed` has path and deletion-vector identity of each removed file, without those that `added`
-    replaces under the same path and vector. A domain that was removed is None.
+    replaces under the same path and vector. The value of a removed domain is None.
     """
 
     version: int

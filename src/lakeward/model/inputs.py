@@ -21,10 +21,10 @@ class Cursor:
     """The position up to which a table or a stream was read."""
 
     table_id: int
-    """0 for a stream."""
+    """The id of the table; 0 for a stream."""
     version: int
     """The last version, or batch, that was read."""
     transaction_id: str
-    """The transaction that read it, whose own changes are not new either."""
+    """The transaction that read the version; its own commits do not count as new."""
     reader: str | None = None
     """The id of the Spark query that numbers a stream's batches, if it is known."""

@@ -1,4 +1,4 @@
-"""Conditions for the rows that may have certain keys."""
+"""Conditions that select the rows that may have certain keys."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakeward.model.types import Field
 from lakeward.model.values import Value
 
 _FILES: Final = 1000
-"""With more files than that, a condition for each of them costs more than it saves."""
+"""With more files than this, a condition for each of them costs more than it saves."""
 
 
 def keys_of(files: Sequence[DataFile], key: Sequence[Field]) -> Expression | None:
-    """A condition for all rows that may have a key of these files; None for every row."""
+    """Return a condition that is true of all rows with a key of these files; None for all rows."""
     if len(files) > _FILES:
         return None
     each = [between({f: file_bounds(file, f) for f in key}) for file in files]
@@ -26,7 +26,7 @@ def keys_of(files: Sequence[DataFile], key: Sequence[Field]) -> Expression | Non
 
 
 def between(bounds: Mapping[Field, tuple[Value, Value] | None]) -> Expression | None:
-    """A condition that fields are between their known bounds; None for every row."""
+    """Return a condition that fields are between their known bounds; None if none is known."""
     terms: list[Expression] = []
     for field, known in bounds.items():
         if known is not None:
@@ -36,7 +36,7 @@ def between(bounds: Mapping[Field, tuple[Value, Value] | None]) -> Expression | 
 
 
 def file_bounds(file: DataFile, field: Field) -> tuple[Value, Value] | None:
-    """The outer bounds of a field in a file; None where they are not known."""
+    """Return the outer bounds of a field in a file; None if one of them is unknown."""
     if field.id in file.partition:
         low = high = file.partition[field.id]
     elif file.stats is not None:

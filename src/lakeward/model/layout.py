@@ -34,7 +34,7 @@ _PARAMETERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """An order of rows and its columns; `pack` keeps the rows' order."""
+    """An order of rows and its columns; `pack` keeps the order of the rows."""
 
     kind: LayoutKind = LayoutKind.PACK
     columns: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def layout_of(
     hilbert: Sequence[str] | str | None = None,
     sort: Sequence[str] | str | None = None,
 ) -> Layout:
-    """Return the requested layout, checked against the table; raises `InvalidInput`."""
+    """Return the requested layout; raise `InvalidInput` if it does not suit the table."""
     asked = {LayoutKind.ZORDER: zorder, LayoutKind.HILBERT: hilbert, LayoutKind.SORT: sort}
     given = {kind: columns for kind, columns in asked.items() if columns is not None}
     if len(given) > 1:

@@ -1,7 +1,7 @@
 """Locks on tables: which modes exclude each other, the queue, and deadlocks.
 
-Everything is computed from one list of holders and waiters, so that all processes that see the same
-list agree on the queue, the deadlock and its victim.
+Everything is computed from one list of holders and waiters, so that all processes that read the
+same list find the same queue, deadlock and victim.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.records import HIDDEN, in_json
 
 PATIENCE_SECONDS: Final = 30.0
-"""How long a transaction waits for a lock, unless it says otherwise."""
+"""How long a transaction waits for a lock by default."""
 
 
 class LockMode(StrEnum):
@@ -30,7 +30,7 @@ class LockMode(StrEnum):
 
     @classmethod
     def of(cls, text: object) -> LockMode:
-        """The mode of this name."""
+        """Return the mode of this name; raise `InvalidInput` if there is none."""
         try:
             return cls(str(text).lower())
         except ValueError as error:
@@ -38,17 +38,17 @@ class LockMode(StrEnum):
             raise InvalidInput(what, hint="Use 'read' or 'write'.") from error
 
     def excludes(self, other: LockMode) -> bool:
-        """Whether two transactions cannot hold the table in these modes at once."""
+        """Whether two transactions cannot hold locks of these modes on a table at the same time."""
         return LockMode.WRITE in (self, other)
 
     def covers(self, other: LockMode) -> bool:
-        """Whether a holder of this mode has the rights of the other, too."""
+        """Whether a holder of this mode has the rights of the other mode, too."""
         return self is LockMode.WRITE or other is LockMode.READ
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A lock that is held or waited for; the lease is its transaction's."""
+    """A lock that is held or waited for; `lease_until_ms` is the lease of its transaction."""
 
     table_id: int
     table: str
@@ -62,26 +62,26 @@ class Claim:
     lease_until_ms: int
 
     def is_before(self, other: Claim) -> bool:
-        """Whether it comes before another in the queue."""
+        """Whether the claim precedes another in the queue."""
         return (self.since_ms, self.transaction_id) < (other.since_ms, other.transaction_id)
 
 
 Cycle = tuple[tuple[Claim, Claim], ...]
-"""Pairs of a waiting claim and one that blocks it; the last waits for the first."""
+"""Pairs of a waiting claim and a claim that blocks it; each blocker waits in the next pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """All held and waiting claims at one moment."""
+    """All held and waiting claims at one point in time."""
 
     held: tuple[Claim, ...] = ()
     waiting: tuple[Claim, ...] = ()
 
     def blocking(self, wanted: Claim) -> list[Claim]:
-        """The claims that block one: holders of the table, and earlier waiters.
+        """Return the claims that block a claim: holders of the table, and earlier waiters.
 
-        A transaction that holds the table already waits only for other holders, because the waiters
-        wait for it.
+        A transaction that already holds the table waits only for other holders, because the waiters
+        wait for this transaction.
         """
         others = [h for h in self.held if h.table_id == wanted.table_id]
         is_holder = any(h.transaction_id == wanted.transaction_id for h in others)
@@ -96,7 +96,7 @@ class Claims:
         ]
 
     def deadlock(self, transaction_id: str) -> Cycle:
-        """A deadlock that a transaction is part of; empty if there is none."""
+        """Return a deadlock that a transaction is part of; empty if there is none."""
         steps = {
             (wait.transaction_id, other.transaction_id): (wait, other)
             for wait in self.waiting
@@ -134,13 +134,13 @@ class TableLock:
     """A locked table.
 
     Attributes:
-        table: Its name.
+        table: The table's name.
         mode: Shared for reading, or exclusive for writing.
         transaction_id: The transaction that holds the lock.
         actor: The user of that transaction.
         process: Its host and process id.
         since: When it got the lock.
-        lease_left: How long the lock stays if the process died; a live one renews it.
+        lease_left: After which time the lock expires if the process died; a live one renews it.
         waiters: The transactions that wait for the table, in order.
     """
 
@@ -156,17 +156,17 @@ class TableLock:
     @property
     @in_json
     def lease_left_seconds(self) -> float:
-        """The same in seconds."""
+        """`lease_left` in seconds."""
         return self.lease_left.total_seconds()
 
 
 def victim(cycle: Cycle) -> str:
-    """The victim of a deadlock: the transaction that began last, which has the least to lose."""
+    """Return the victim of a deadlock: the transaction that began last, which has least to lose."""
     return max((w.opened_ms, w.transaction_id) for w, _ in cycle)[1]
 
 
 def table_locks(claims: Claims, now: int) -> list[TableLock]:
-    """The locks of transactions with a valid lease, by table, with those that wait for them."""
+    """Return the locks of transactions with a valid lease, by table, with their waiters."""
     waiting = [w for w in claims.waiting if w.lease_until_ms >= now]
     held = [h for h in claims.held if h.lease_until_ms >= now]
     return [
@@ -189,7 +189,7 @@ def table_locks(claims: Claims, now: int) -> list[TableLock]:
 
 
 def _reached(steps: Iterable[tuple[str, str]], start: str) -> set[str]:
-    """The nodes that can be reached from a node in one step or more."""
+    """Return the nodes that can be reached from a node in one or more steps."""
     after: dict[str, set[str]] = {}
     for node, to in steps:
         after.setdefault(node, set()).add(to)

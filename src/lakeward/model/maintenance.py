@@ -24,10 +24,10 @@ class Unit:
         what: What will be done, in a sentence.
         why: The reason.
         gain: The benefit, for people.
-        reads: Bytes that it reads, as far as known.
-        writes: Bytes that it writes.
-        frees: Bytes that it frees.
-        files: Data files or metadata files that it removes or rewrites.
+        reads: Bytes that the unit reads, as far as known.
+        writes: Bytes that the unit writes.
+        frees: Bytes that the unit frees.
+        files: Data files or metadata files that the unit removes or rewrites.
         work: Internal data for the code that runs the unit; not shown.
     """
 
@@ -93,10 +93,10 @@ class JobState(StrEnum):
     NOTHING = "nothing"
     """There was nothing to do."""
     STOPPED = "stopped"
-    """Its budget was spent before its last unit; run it again."""
+    """The budget was spent before the last unit; run it again."""
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    """Its process died."""
+    """The process of the run died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Done:
     frees: int = 0
     files: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """More, by name; numbers of several units are added."""
+    """Further results by name; numbers of several units are added."""
 
     def plus(self, other: Done) -> Done:
         """Return the sum of both."""
@@ -131,17 +131,17 @@ class JobRecord:
     """A maintenance run, as the log records it.
 
     Attributes:
-        job: Its id.
+        job: The id of the run.
         kind: As in `Plan`.
         table: As in `Plan`.
-        state: How it ended, or that it is running.
+        state: How the run ended, or that it is running.
         actor: Who ran it.
         started: When it began.
         seconds: How long it took, or has taken so far.
         units: How many units its plan has.
-        units_done: How many were done.
+        units_done: How many units were done.
         done: What these units did.
-        error: Why it failed.
+        error: Why the run failed.
     """
 
     job: str

@@ -1,7 +1,7 @@
-"""Passwords out of everything that is printed.
+"""Removes passwords from everything that is printed.
 
-A lake on PostgreSQL is named by a URL that may hold a password, and a driver's error may quote the
-URL or a piece of it. What leaves the program goes through a `Mask` first.
+A lake on PostgreSQL is given by a URL that may contain a password, and a driver's error may quote
+the URL or a part of it. Text that leaves the program passes through a `Mask` first.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _IN_PAIR: Final = re.compile(
 
 
 class Mask:
-    """Hides what a target's URL keeps secret.
+    """Hides the secrets in a target's URL, and other secrets.
 
     Args:
-        target: A directory, or a URL that may hold a password.
-        *others: Secrets that have nothing to do with it.
+        target: A directory, or a URL that may contain a password.
+        *others: Further secrets.
     """
 
     def __init__(self, target: str = "", *others: str) -> None:
@@ -43,7 +43,7 @@ class Mask:
         self._secrets = sorted(masked, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text with secrets replaced by `***`."""
         masked = _IN_URL.sub(rf"\g<before>{HIDDEN}@", text)
         masked = _IN_PAIR.sub(rf"\g<before>{HIDDEN}", masked)
         for secret in self._secrets:
@@ -51,7 +51,7 @@ class Mask:
         return masked
 
     def deeply(self, value: Any) -> Any:
-        """The same for every text inside mappings and sequences."""
+        """Return a value with secrets hidden in every text inside mappings and sequences."""
         match value:
             case str():
                 return self(value)
@@ -64,7 +64,7 @@ class Mask:
 
 
 def _whole(secret: str) -> str:
-    """A pattern for the secret where it is not a part of a longer word."""
+    """Return a pattern for the secret where it is not part of a longer word."""
     before = r"(?<!\w)" if secret[0].isalnum() else ""
     after = r"(?!\w)" if secret[-1].isalnum() else ""
     return f"{before}{re.escape(secret)}{after}"

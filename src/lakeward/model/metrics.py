@@ -1,4 +1,4 @@
-"""Metrics of a lake as data: names, labels and values, as Prometheus understands them."""
+"""Metrics of a lake as data: names, labels and values, in the model of Prometheus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 OTHER: Final = "other"
-"""The value of a label that stands for all that are not shown one by one."""
+"""The value of a label that combines all values that are not shown separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Sample:
     """One value of a metric.
 
     Attributes:
-        labels: What it is the value of.
+        labels: Names and values of the labels.
         value: The value.
         suffix: What follows the metric's name: `_bucket`, `_count` and `_sum` of histograms.
     """
@@ -33,8 +33,8 @@ class Metric:
     Attributes:
         name: As in Prometheus, without `_total`.
         kind: `counter`, `gauge` or `histogram`.
-        help: What it measures.
-        samples: Its values.
+        help: What the metric measures.
+        samples: The values.
     """
 
     name: str
@@ -45,16 +45,17 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class LakeMetrics:
-    """All metrics of a lake at one moment."""
+    """All metrics of a lake at one point in time."""
 
     taken: datetime
     metrics: tuple[Metric, ...] = field(default=())
 
 
 class Bounded:
-    """Values by the value of a label, of which only the chosen ones are shown one by one.
+    """Samples of a metric by a label, with a limit on how many values the label can have.
 
-    The values of all others are combined under the label `other`: added up, or the greatest.
+    The caller names the values in `shown`. Samples of all other values are combined into one with
+    the value `other`: their sum, or with `greatest` their maximum.
     """
 
     def __init__(self, shown: Collection[str], *, greatest: bool = False) -> None:
@@ -63,7 +64,7 @@ class Bounded:
         self._values: dict[tuple[tuple[str, str], ...], float] = {}
 
     def add(self, label: str, name: str, value: float, **more: str) -> None:
-        """Count a value in."""
+        """Add a value under its label, or under `other`."""
         own = name if name in self._shown else OTHER
         key = ((label, own), *sorted(more.items()))
         old = self._values.get(key)
@@ -73,17 +74,17 @@ class Bounded:
             self._values[key] = max(old, value) if self._greatest else old + value
 
     def samples(self) -> tuple[Sample, ...]:
-        """The values, by their labels."""
+        """Return the combined values as samples, sorted by their labels."""
         return tuple(Sample(dict(key), value) for key, value in sorted(self._values.items()))
 
 
 def gauge(name: str, about: str, samples: Iterable[Sample] | float) -> Metric:
-    """A value that goes up and down."""
+    """Return a metric whose value goes up and down."""
     return Metric(name, "gauge", about, _samples(samples))
 
 
 def counter(name: str, about: str, samples: Iterable[Sample] | float) -> Metric:
-    """A value that only grows while a process lives."""
+    """Return a metric whose value only grows while a process lives."""
     return Metric(name, "counter", about, _samples(samples))
 
 

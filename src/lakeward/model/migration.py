@@ -9,7 +9,7 @@ from lakeward.model.records import in_json
 
 
 class MigrationMode(StrEnum):
-    """Whether files stay where they are, or their rows are rewritten."""
+    """Whether files are kept where they are, or their rows are rewritten."""
 
     IN_PLACE = "in-place"
     COPY = "copy"
@@ -36,7 +36,7 @@ class ColumnCheck:
     @property
     @in_json
     def is_same(self) -> bool:
-        """Whether both have the same values."""
+        """Whether source and table have the same values."""
         return self.source == self.table
 
 
@@ -49,7 +49,7 @@ class Migration:
         table: The table's full name.
         format: `delta` or `iceberg`.
         mode: `copy` or `in-place`.
-        state: `planned` for a dry run, `done`, or `nothing` when there was nothing new.
+        state: `planned` for a dry run, `done`, or `nothing` if there was nothing new.
         columns: The table's columns and their types.
         partition_by: The table's partitioning.
         files: Number of files in the source.
@@ -60,8 +60,8 @@ class Migration:
         deleted: Files that were added, and that the source no longer has.
         notes: Further remarks.
         checks: The comparison of every column and partition.
-        version: The table's version afterwards.
-        seconds: How long it took.
+        version: The table's version after the migration.
+        seconds: How long the migration took.
     """
 
     source: str

@@ -11,6 +11,8 @@ from typing import Final
 
 from lakeward.errors import InvalidName
 
+LONGEST: Final = 128
+"""The most characters of a table's name, and of a namespace."""
 _PART: Final = re.compile(r"[^\W_][\w-]{0,127}|_[\w-]{1,127}", re.UNICODE)
 
 # Directories with another meaning inside the directory of a table.
@@ -19,14 +21,14 @@ _RESERVED: Final = frozenset({"_delta_log", "_change_data"})
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table's full name. Safe as a directory name and as an SQL identifier's text."""
+    """A table's full name, which is safe as a directory name and as an SQL identifier."""
 
     namespace: str
     name: str
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """Split and check a name."""
+        """Split a name into namespace and name; raise `InvalidName` if it is not a table name."""
         if isinstance(text, TableName):
             return text
         given: object = text
@@ -59,7 +61,7 @@ _ALIKE: Final = 0.75
 
 
 def hint_for_unknown(name: TableName, known: Iterable[TableName]) -> str:
-    """What to say to a user who named a table that is not among those known."""
+    """Return a hint for a user who gave a table name that is not among the known ones."""
     tables = sorted(known)
     if not tables:
         return "It has no tables yet: lake.create or `lakeward create` makes one."
@@ -73,5 +75,5 @@ def hint_for_unknown(name: TableName, known: Iterable[TableName]) -> str:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two names are spelled nearly alike."""
+    """Whether two names are nearly the same, ignoring case."""
     return difflib.SequenceMatcher(a=one.lower(), b=other.lower()).ratio() >= _ALIKE

@@ -1,6 +1,6 @@
 """Binds values to parameters in SQL text: `:name`, `$name`, `$1` and `?`.
 
-A value is never pasted into SQL as it is. Engines get it bound (`bound`); if an expression is
+A value is never inserted into SQL unquoted. Engines get it bound (`bound`); if an expression is
 stored as text, the value becomes a literal of its type (`with_literals`), with proper quoting.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 Params: TypeAlias = Mapping[str, Any] | Sequence[Any]
-"""Values by the names of their places, or in the order of their places."""
+"""Values by the names of their parameters, or in the order of their parameters."""
 _OPENING: Final = frozenset(
     {"L_PAREN", "COMMA", "EQ", "LT", "LTE", "GT", "GTE", "NEQ", "PLUS", "DASH", "STAR", "SLASH"}
 )
-"""Tokens that a value may follow without a space."""
+"""Tokens after which a parameter may follow without a space."""
 _LISTED: Final = 10
 
 
@@ -120,9 +120,7 @@ def given(found: Sequence[Place], params: Params | None) -> list[tuple[Place, An
     Raises:
         InvalidInput: A value is missing, or there are more values than parameters.
     """
-    if isinstance(params, str | bytes) or not isinstance(params, Mapping | Sequence | None):
-        what = f"`params` must be a mapping or a sequence, not {type(params).__name__}."
-        raise InvalidInput(what, hint="Write {'name': value} for :name, or [value] for ?.")
+    params = checked(params)
     if isinstance(params, Mapping):
         known = {str(k): v for k, v in params.items()}
         return [(p, _named(p, known)) for p in found]
@@ -136,6 +134,14 @@ def given(found: Sequence[Place], params: Params | None) -> list[tuple[Place, An
         what = f"The text has places for {wanted} values, and {len(values)} are given."
         raise InvalidInput(what, hint="Give one value for each ?.")
     return [(p, values[int(p.key)]) for p in found]
+
+
+def checked(params: Any) -> Params | None:
+    """Return `params` if they are a mapping or a sequence; raise `InvalidInput` if not."""
+    if isinstance(params, str | bytes) or not isinstance(params, Mapping | Sequence | None):
+        what = f"`params` must be a mapping or a sequence, not {type(params).__name__}."
+        raise InvalidInput(what, hint="Write {'name': value} for :name, or [value] for ?.")
+    return params
 
 
 def plain(value: Any) -> Any:
@@ -157,6 +163,15 @@ def plain(value: Any) -> Any:
     what = f"A value of type {type(value).__name__} cannot be a parameter."
     hint = "Give text, a number, a boolean, bytes, a date, a datetime, None, or a list of these."
     raise InvalidInput(what, hint=hint)
+
+
+def is_list(value: Any) -> bool:
+    """Return whether a value is expanded to several ones: a list, a tuple, a set or an array."""
+    if isinstance(value, AbstractSet) or (
+        isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    ):
+        return True
+    return type(value).__module__ == "numpy" and getattr(value, "ndim", 0) == 1
 
 
 def spark_literal(value: Any) -> str:
@@ -245,13 +260,7 @@ def _named(place: Place, known: Mapping[str, Any]) -> Any:
 
 
 def _many(value: Any) -> list[Any]:
-    if isinstance(value, AbstractSet) or (
-        isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    ):
-        return list(value)
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", 0) == 1:
-        return list(value)
-    return [value]
+    return list(value) if is_list(value) else [value]
 
 
 def _is_name(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Progress of long operations: loops count completed work, and a caller may listen.
+"""Progress of long operations: loops count completed work, and a caller may set a listener.
 
 The listener belongs to the calling thread's context, so that functions in between need not pass it
 on. Without a listener, counting costs one look-up.
@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 T = TypeVar("T")
 
 Progress: TypeAlias = Callable[[int, int | None], None]
-"""Called with how much is done, and of how much; None where that is unknown."""
+"""Called with the amount of work done, and the total amount; None if that is unknown."""
 
 
 class _Counter:
@@ -41,7 +41,7 @@ def reported(listener: Progress | None) -> Generator[None]:
 
 
 def expect(count: int) -> None:
-    """Add work to the total."""
+    """Add an amount of work to the total, and report it."""
     counter = _CURRENT.get()
     if counter is not None:
         counter.total += count
@@ -49,7 +49,7 @@ def expect(count: int) -> None:
 
 
 def advance(count: int = 1) -> None:
-    """Count work as done."""
+    """Add an amount to the work done, and report it."""
     counter = _CURRENT.get()
     if counter is not None:
         counter.done += count

@@ -1,14 +1,14 @@
-"""Names and texts as Spark SQL quotes them, so that nothing in them is taken for SQL."""
+"""Quotes names and texts for Spark SQL, so that nothing in them is interpreted as SQL."""
 
 from __future__ import annotations
 
 
 def identifier(*parts: str) -> str:
-    """A quoted name of one or more parts."""
+    """Return a quoted name of one or more parts, separated by dots."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def literal(text: str) -> str:
-    """A quoted text."""
+    """Return a quoted string literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

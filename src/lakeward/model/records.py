@@ -1,7 +1,7 @@
-"""Records: frozen answers of a lake, with one JSON form for the command line and for services.
+"""Records: frozen results of a lake, with one JSON form for the command line and for services.
 
 A record is a frozen dataclass or a named tuple. Its JSON form has its fields by their names, and
-the properties that are marked with `in_json`; or it is what the record's own method `to_json` says.
+the properties that are marked with `in_json`; or it is the result of the record's own `to_json`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
 HIDDEN: Final[Mapping[str, None]] = {"json": None}
-"""Metadata of a field that is no part of the JSON form."""
+"""Metadata of a field that is left out of the JSON form."""
 
 _F = TypeVar("_F", bound=Callable[[Any], Any])
 
 
 def shown_as(name: str) -> dict[str, str]:
-    """Metadata of a field that has another name in the JSON form."""
+    """Return metadata of a field that has another name in the JSON form."""
     return {"json": name}
 
 
@@ -35,10 +35,10 @@ def in_json(getter: _F) -> _F:
 
 
 def to_json(value: Any) -> Any:
-    """A record, or any value inside one, as values that JSON has.
+    """Return a record, or any value inside one, as JSON values.
 
-    Moments are ISO 8601, with a zone unless a column has none; exact numbers and what JSON cannot
-    say of floats are text; bytes are base64; text that is no Unicode has its bytes spelled out.
+    Dates and times are ISO 8601 text, with a zone unless a column has none. Decimals, NaN and
+    infinities are text; bytes are base64; text that is not valid Unicode has escapes.
     """
     match value:
         case None | bool():
@@ -66,9 +66,8 @@ def to_json(value: Any) -> Any:
         case _ if hasattr(value, "to_json"):
             return to_json(value.to_json())
         case _ if is_record(type(value)):
-            return {
-                name: to_json(getattr(value, own)) for own, name in _names(value.__class__).items()
-            }
+            names = json_names(value.__class__)
+            return {name: to_json(getattr(value, own)) for own, name in names.items()}
         case _:
             return to_json(str(value))
 
@@ -80,8 +79,8 @@ def is_record(kind: type) -> bool:
 
 
 @cache
-def _names(kind: type) -> dict[str, str]:
-    """Attributes of a record that its JSON form has, with their names there."""
+def json_names(kind: type) -> dict[str, str]:
+    """Return the attributes of a record in its JSON form, with their names there."""
     own = {f.name: f.metadata.get("json", f.name) for f in fields(kind)}
     shown = {f: name for f, name in own.items() if name is not None and not f.startswith("_")}
     marked = {

@@ -1,6 +1,6 @@
 """How many rows a commit inserted, updated and deleted, by the metrics that it recorded.
 
-Files that a commit writes again hold many rows that it only moved, so files alone do not tell.
+Files that a commit rewrites contain many unchanged rows, so files alone do not tell.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from lakeward.model.commit import CommitInfo
 
 SAMPLE: Final = 20
-"""How many changed rows a comparison shows, unless more are asked for."""
+"""How many changed rows a comparison shows by default."""
 INSERTED: Final = "numInsertedRows"
 UPDATED: Final = "numUpdatedRows"
 DELETED: Final = "numDeletedRows"
@@ -20,14 +20,14 @@ _REWRITING: Final = ("numRemovedFiles", "numDeletionVectorsAdded", "numDeletionV
 
 
 class RowCounts(NamedTuple):
-    """Rows that came, that got other values, and that went."""
+    """The numbers of rows that were inserted, updated and deleted."""
 
     inserted: int
     updated: int
     deleted: int
 
     def plus(self, other: RowCounts) -> RowCounts:
-        """The counts of two commits, one after the other."""
+        """Return the sums of the counts of two commits."""
         return RowCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
@@ -35,7 +35,7 @@ NO_ROWS: Final = RowCounts(0, 0, 0)
 
 
 def row_counts(info: CommitInfo) -> RowCounts | None:
-    """The rows that a commit changed; None where its metrics do not tell."""
+    """Return how many rows a commit changed; None if its metrics do not tell."""
     if not info.data_change:
         return NO_ROWS
     known = whole_numbers(info.metrics)
@@ -60,7 +60,7 @@ def row_counts(info: CommitInfo) -> RowCounts | None:
 
 
 def whole_numbers(metrics: Mapping[str, Any]) -> dict[str, int]:
-    """The metrics that are counts; other engines write them as text."""
+    """Return the metrics that are whole numbers, as integers; other engines write them as text."""
     out = {}
     for name, value in metrics.items():
         if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()):

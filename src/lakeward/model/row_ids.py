@@ -1,4 +1,4 @@
-"""Row ids, which stay with a row when it is updated or moved to another file."""
+"""Row ids, which a row keeps when it is updated or moved to another file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from lakeward.model.types import Field, Primitive
 
 ROW_ID: Final = 2_147_483_540
 VERSION_ID: Final = 2_147_483_539
-"""Field ids that no column of a user has; Iceberg's for the same two columns."""
+"""Field ids that no user's column has; Iceberg has reserved them for the same two columns."""
+HIDDEN: Final = frozenset({ROW_ID, VERSION_ID})
 _WHOLE: Final = Primitive("int64")
 
 
@@ -22,7 +23,8 @@ class RowIds:
     """Where a table's files store the ids of moved rows.
 
     Attributes:
-        row_id: The file column with the ids; null, or no column, for rows with the file's own ids.
+        row_id: The file column with the ids; null, or no column, for rows whose id follows from
+            `first`.
         version: The file column with the version that last changed a row.
         first: Returns the id of a file's first row and the version of its rows; None without ids.
     """
@@ -33,7 +35,7 @@ class RowIds:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Names of both columns."""
+        """Names of both columns: of row ids and of versions."""
         return self.row_id, self.version
 
     def within(self, definition: Definition) -> Definition:

@@ -1,4 +1,4 @@
-"""A table's schema: fields with ids, to and from Arrow."""
+"""A table's schema: fields with ids, and its conversion to and from Arrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeward.errors import InvalidInput
 from lakeward.model.calendar import DAY
-from lakeward.model.columns import DEFAULT, GENERATED, parse_columns, parse_type
+from lakeward.model.columns import DEFAULT, GENERATED, IDENTITY, parse_columns, parse_type
 from lakeward.model.types import (
     PRIMITIVES,
     READ_ONLY,
@@ -38,6 +38,8 @@ DEFAULT_AS: Final = "lakeward.defaultText"
 """Metadata of a column of a new table: the SQL literal of its default."""
 GENERATED_AS: Final = "lakeward.generated"
 """Metadata of a column of a new table: the expression by which its values are computed."""
+IDENTITY_AS: Final = "lakeward.identity"
+"""Metadata of a column of a new table: its `Identity` as JSON."""
 _PYTHON: Final[dict[type, str]] = {
     bool: "boolean",
     int: "int64",
@@ -54,21 +56,21 @@ INDEXED_FIELDS: Final = 32
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table at some version. Two schemas are equal when their fields are."""
+    """The columns of a table at some version. Two schemas are equal if their fields are."""
 
     fields: tuple[Field, ...]
     last_id: int
 
     @classmethod
     def from_arrow(cls, source: pa.Schema, *, indexed: int = INDEXED_FIELDS) -> Schema:
-        """A new schema with fresh ids; refuses what no format can hold."""
+        """Return a new schema with fresh ids; raise an error for what no format can store."""
         ids = Ids()
         fields = [_with_clauses(field_from_arrow(f, ids), f) for f in source]
         return cls(_with_index(_checked(fields), indexed), ids.last)
 
     @classmethod
     def of(cls, source: Any) -> Schema:
-        """A schema from Arrow, names and types, text as `id int64 not null, …`, or a `Schema`."""
+        """Return a schema from Arrow, names and types, text as `id int64, …`, or a `Schema`."""
         if isinstance(source, Schema):
             return source
         if isinstance(source, pa.Schema):
@@ -95,7 +97,7 @@ class Schema:
         return pa.schema([arrow_field(f) for f in self.fields])
 
     def to_arrow(self) -> pa.Schema:
-        """The Arrow schema without the lake's own metadata."""
+        """Return the Arrow schema without Lakeward's metadata."""
         return pa.schema([_plain(f) for f in self.arrow])
 
     def __arrow_c_schema__(self) -> Any:
@@ -122,10 +124,10 @@ class Schema:
         return {int(f.metadata[WIDENED_FROM]): f.id for f in marked}
 
     def current_values(self, values: Mapping[int, Value]) -> Mapping[int, Value]:
-        """Partition values of a file under the ids that the schema uses now.
+        """Return partition values of a file by the ids that the schema uses now.
 
         A Delta column that was widened from date to timestamp got a new id, and older files have
-        their values under the old one: the id is replaced and the day becomes a timestamp.
+        their values under the old id: the id is replaced, and the date becomes a timestamp.
         """
         found = self._widened
         if not found or not found.keys() & values.keys():
@@ -136,11 +138,11 @@ class Schema:
         }
 
     def field(self, name: str) -> Field:
-        """The top-level field of this name; a KeyError if there is none."""
+        """Return the top-level field of this name; raise `KeyError` if there is none."""
         return self.by_name[name]
 
     def walk(self) -> Iterator[Field]:
-        """Every field, nested ones too, parents first."""
+        """Yield every field, nested ones too, parents first."""
         stack = list(reversed(self.fields))
         while stack:
             current = stack.pop()
@@ -173,17 +175,17 @@ class Schema:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as plain JSON values."""
+        """Return the schema as JSON values."""
         return {"last_id": self.last_id, "fields": [field_to_json(f) for f in self.fields]}
 
     @classmethod
     def from_json(cls, source: dict[str, Any]) -> Schema:
-        """The schema from the values of `to_json`."""
+        """Return the schema for the values of `to_json`."""
         return cls(tuple(field_from_json(f) for f in source["fields"]), source["last_id"])
 
 
 def indexable(kind: Type) -> bool:
-    """Whether values of this type have order-preserving keys."""
+    """Whether values of this type have order-preserving keys for the statistics index."""
     if isinstance(kind, Primitive):
         return kind.name != "binary" and kind.name not in READ_ONLY
     return isinstance(kind, Decimal)
@@ -197,9 +199,9 @@ def _with_index(fields: list[Field], limit: int) -> tuple[Field, ...]:
 
 
 def _with_clauses(field: Field, source: pa.Field) -> Field:
-    """Return a field with metadata for its default and its generation expression."""
+    """Return a field with metadata for its default, its generation expression, its identity."""
     given = source.metadata or {}
-    kept = {GENERATED_AS: GENERATED, DEFAULT_AS: DEFAULT}
+    kept = {GENERATED_AS: GENERATED, DEFAULT_AS: DEFAULT, IDENTITY_AS: IDENTITY}
     found = {note: given[key].decode() for note, key in kept.items() if key in given}
     return replace(field, metadata=found) if found else field
 
@@ -257,7 +259,7 @@ def _named_field(name: Any, kind: Any) -> pa.Field:
 
 
 def named_type(kind: Any) -> pa.DataType:
-    """The Arrow type that a user names: by itself, or as text such as `decimal(10,2)`."""
+    """Return the Arrow type for an Arrow type, a Python type, or text such as `decimal(10,2)`."""
     if isinstance(kind, pa.DataType):
         return kind
     if isinstance(kind, str) and kind.isascii() and "(" not in kind and "<" not in kind:

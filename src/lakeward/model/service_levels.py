@@ -15,20 +15,22 @@ from lakeward.model.names import TableName
 
 
 class Objective(StrEnum):
-    """What is promised. All are computed from the log."""
+    """The kinds of promises. Whether they are kept is computed from the log."""
 
     FRESHNESS = "freshness"
-    """The newest change of a table's data is not older than `max`: a share of time."""
+    """The newest change of a table's data is not older than `max`; measured as a share of time."""
     COMMIT_LATENCY = "commit_latency"
-    """Transactions on a table take at most `max`, from their begin: a share of transactions."""
+    """Transactions on a table take at most `max` from their begin; a share of transactions."""
     THROUGHPUT = "throughput"
-    """Transactions on a table bring at least `min` rows a second: a share of transactions."""
+    """Transactions on a table write at least `min` rows a second; a share of transactions."""
+    QUERY_LATENCY = "query_latency"
+    """Queries and reads of a table take at most `max` until their last row; a share of reads."""
     MAINTENANCE = "maintenance"
-    """Maintenance of a table takes at most `max`: a share of runs."""
+    """Runs of maintenance of a table take at most `max`; a share of runs."""
     RUN_DURATION = "run_duration"
-    """Runs of a pipeline take at most `max`: a share of runs."""
+    """Runs of a pipeline take at most `max`; a share of runs."""
     RUN_SUCCESS = "run_success"
-    """Runs of a pipeline succeed: a share of runs."""
+    """Runs of a pipeline succeed; a share of runs."""
 
 
 _OF_PIPELINES: Final = (Objective.RUN_DURATION, Objective.RUN_SUCCESS)
@@ -38,15 +40,15 @@ _WINDOW: Final = "30 days"
 
 @dataclass(frozen=True, slots=True)
 class ServiceLevel:
-    """A promise.
+    """A promise of a table or a pipeline.
 
     Attributes:
         name: Unique in the lake.
-        objective: What is promised.
+        objective: The kind of the promise.
         subject: The table or the pipeline.
-        limit: Milliseconds, or rows a second; 0 for `run_success`.
-        target: The share that must be kept, below 1.
-        window: Over which time.
+        limit: The limit, in milliseconds or rows a second; 0 for `run_success`.
+        target: The share for which the promise must be kept, below 1.
+        window: The length of time until now over which the share is computed.
     """
 
     name: str
@@ -89,7 +91,7 @@ class ServiceLevel:
         )
 
     def wanted(self) -> str:
-        """Return what is promised, in words."""
+        """Return the promise in words."""
         share = f"{self.target:.15g} of {self._of()}"
         if self.objective is Objective.RUN_SUCCESS:
             return f"{share} succeed"
@@ -103,6 +105,8 @@ class ServiceLevel:
                 return "the time, data is aged"
             case Objective.COMMIT_LATENCY | Objective.THROUGHPUT:
                 return "transactions"
+            case Objective.QUERY_LATENCY:
+                return "reads"
             case Objective.MAINTENANCE:
                 return "maintenance"
             case _:
@@ -115,16 +119,16 @@ class Attainment:
 
     Attributes:
         name: The service level.
-        objective: What is promised.
+        objective: The kind of the promise.
         subject: The table or the pipeline.
-        wanted: What is promised, in words.
-        target: The share that must be kept.
-        window_seconds: Over which time until now.
-        attained: The share that was kept; None where nothing happened in the window.
-        good: Kept: transactions or runs, or seconds for `freshness`.
-        bad: Not kept.
-        budget_left: The share of the error budget that is left; negative where more was used.
-        kept: Whether the target is reached; None where nothing happened.
+        wanted: The promise in words.
+        target: The share for which the promise must be kept.
+        window_seconds: The length of the window, which ends now.
+        attained: The share for which it was kept; None if nothing happened in the window.
+        good: How many transactions, reads or runs kept it; how many seconds for `freshness`.
+        bad: How many did not keep it.
+        budget_left: The share of the error budget that is left; negative if it is exceeded.
+        kept: Whether the target is reached; None if nothing happened in the window.
     """
 
     name: str
@@ -145,10 +149,10 @@ class ServiceLevelRecord:
     """A service level as it was declared.
 
     Attributes:
-        name: Its name.
-        level: What is promised, as it was given.
+        name: The name of the service level.
+        level: The promise, as it was given.
         actor: Who declared it.
-        at: When.
+        at: When it was declared.
     """
 
     name: str
@@ -158,7 +162,7 @@ class ServiceLevelRecord:
 
 
 def attainment(level: ServiceLevel, good: float, bad: float) -> Attainment:
-    """Judge what was kept and what was not."""
+    """Return how far a service level is kept, from what kept it and what did not."""
     total = good + bad
     attained = good / total if total else None
     left = None if attained is None else 1 - (1 - attained) / (1 - level.target)
@@ -180,12 +184,12 @@ def attainment(level: ServiceLevel, good: float, bad: float) -> Attainment:
 def fresh_and_stale(
     moments: Sequence[int], begin: int, end: int, longest: float
 ) -> tuple[float, float]:
-    """Return how many seconds of a time data was fresh and stale, by when it was changed.
+    """Return for how many seconds of a period data was fresh, and for how many stale.
 
     Args:
         moments: When data was changed, ascending, in milliseconds; the first may be before `begin`.
-        begin: Where the time begins, in milliseconds.
-        end: Where it ends.
+        begin: The begin of the period, in milliseconds.
+        end: The end of the period, in milliseconds.
         longest: The age up to which data is fresh, in milliseconds.
     """
     if not moments:
@@ -203,7 +207,7 @@ def fresh_and_stale(
 
 
 def counted(values: Iterable[bool]) -> tuple[float, float]:
-    """Return how many are true, and how many are not."""
+    """Return how many values are true, and how many are false."""
     found = list(values)
     return sum(found), len(found) - sum(found)
 

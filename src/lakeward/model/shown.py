@@ -1,4 +1,4 @@
-"""How objects show themselves: the names that completion offers, and HTML for notebooks."""
+"""How objects are displayed: the names that completion offers, and HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _T = TypeVar("_T")
 
 
 class Shown:
-    """Lists only the names that users call, so that completion offers no internals."""
+    """A class whose `dir()` lists only names for users, so that completion offers no internals."""
 
     __slots__ = ()
     _internal: ClassVar[frozenset[str]] = frozenset()
-    """Names without an underscore that serve the layers of the lake."""
+    """Names without an underscore that are for other layers of Lakeward only."""
 
     def __dir__(self) -> list[str]:
         names = super().__dir__()
@@ -34,7 +34,7 @@ class ShownList(list[_T]):
 
 
 def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A titled table of HTML; every text in it is escaped."""
+    """Return a titled HTML table; every text in it is escaped."""
     from html import escape
 
     head = _row("th", header)

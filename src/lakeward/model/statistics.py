@@ -10,20 +10,21 @@ from typing import Any
 
 from lakeward.model.file import DataFile
 from lakeward.model.schema import Schema
+from lakeward.model.transform import python_value
 from lakeward.model.types import Field
-from lakeward.model.values import from_json, from_neutral, to_json
+from lakeward.model.values import from_json, sort_key, to_json
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of a column's values.
+    """Statistics of a column's values.
 
     Attributes:
-        nulls: How many are null; None where files do not say.
-        minimum: A lower bound of the values; None where it is not known, or all are null.
+        nulls: How many values are null; None if a file has no count.
+        minimum: A lower bound of the values; None if it is not known, or all are null.
         maximum: An upper bound.
-        exact: Whether both bounds are values of the column, as far as files say.
-        distinct: The estimated number of different values; None unless asked for.
+        exact: Whether both bounds are values of the column, according to the files' statistics.
+        distinct: The estimated number of different values; None unless requested.
         distinct_low: The number is not lower with a probability of 97.5%.
         distinct_high: The number is not higher with a probability of 97.5%.
     """
@@ -39,15 +40,15 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """The size of a version, and what is known of its columns.
+    """The size of a version, and the statistics of its columns.
 
     Attributes:
         table: The table's name.
         version: The version.
-        rows: Without rows that are deleted in place; None where an adopted log has no count.
-        files: How many data files.
-        bytes: Of the data files.
-        columns: By name.
+        rows: Rows without those that deletion vectors delete; None if an adopted log has no count.
+        files: Number of data files.
+        bytes: Total size of the data files.
+        columns: Statistics of the columns, by name.
     """
 
     table: str
@@ -60,15 +61,15 @@ class TableStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How large a table was after a commit.
+    """The size of a table after a commit.
 
     Attributes:
         version: The version.
-        timestamp: When it was committed.
-        operation: What was done.
-        rows: Rows after it, with those that are deleted in place.
-        files: Files after it.
-        bytes: Bytes after it.
+        timestamp: When the version was committed.
+        operation: The operation of the commit.
+        rows: Rows after the commit, including those that deletion vectors delete.
+        files: Files after the commit.
+        bytes: Bytes after the commit.
     """
 
     version: int
@@ -80,7 +81,7 @@ class Growth:
 
 
 class Sums:
-    """Adds up the statistics of files. What one file does not say is not known of the sum."""
+    """Combines the statistics of files. What is unknown of one file is unknown of all."""
 
     def __init__(self, schema: Schema, before: Mapping[str, Any] | None = None) -> None:
         self._fields = tuple(schema.fields)
@@ -94,7 +95,7 @@ class Sums:
         }
 
     def add(self, files: Iterable[DataFile]) -> None:
-        """Add files."""
+        """Add the statistics of files."""
         for file in files:
             first = self.files == 0
             self.files += 1
@@ -115,13 +116,13 @@ class Sums:
         own["nulls"] = None if None in nulls else sum(nulls)
         own["known"] = own["known"] and new["known"]
         own["exact"] = own["exact"] and new["exact"]
-        ordered = partial(from_neutral, field.type)
+        ordered = partial(sort_key, field.type)
         for key, choose in (("min", min), ("max", max)):
             both = [v for v in (own[key], new[key]) if v is not None]
             own[key] = choose(both, key=ordered) if both else None
 
     def body(self) -> dict[str, Any]:
-        """The sums as JSON values."""
+        """Return the sums as JSON values, from which `before` continues."""
         columns = {
             str(key): {**one, "min": to_json(one["min"]), "max": to_json(one["max"])}
             for key, one in self._columns.items()
@@ -129,7 +130,7 @@ class Sums:
         return {"rows": self.rows, "files": self.files, "bytes": self.bytes, "columns": columns}
 
     def columns(self) -> dict[str, ColumnStatistics]:
-        """What is known of each column, by its name."""
+        """Return the statistics of each column, by its name."""
         return {field.name: self._column(field) for field in self._fields}
 
     def _column(self, field: Field) -> ColumnStatistics:
@@ -139,8 +140,8 @@ class Sums:
         low, high = (own[key] if own["known"] else None for key in ("min", "max"))
         return ColumnStatistics(
             own["nulls"],
-            from_neutral(field.type, low),
-            from_neutral(field.type, high),
+            python_value(field.type, low),
+            python_value(field.type, high),
             exact=bool(own["exact"] and own["known"]),
         )
 

@@ -1,12 +1,12 @@
 """Partition transforms: from a column's value to the partition value of its row.
 
 There are two sets of rules. Iceberg's hidden partition fields are numbers counted from 1970, and
-its own hash. Delta partitions by generated columns, whose values are those of Spark's expressions:
-calendar years, texts such as `2026-01`, and Spark's hash. Both preserve the order of values where
-`is_ordered` is true.
+Iceberg's own hash. Delta partitions by generated columns, whose values are those of Spark's
+expressions: calendar years, texts such as `2026-01`, and Spark's hash. Both preserve the order of
+values where `is_ordered` is true.
 
-Values are in the neutral form of `lakeward.model.values`. Moments with a zone are taken in UTC,
-those without one as they are.
+Values are in the neutral form of `lakeward.model.values`. Timestamps with a zone are converted to
+UTC, those without one are used as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import base64
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from lakeward.errors import InvalidInput
 from lakeward.model.bucket import iceberg_bucket, scaled, spark_bucket, unscaled
@@ -44,7 +44,7 @@ SUFFIXES: Final = {
     "truncate": "_trunc",
     "void": "_null",
 }
-"""The suffix of a partition value's name, as Iceberg's writers have it."""
+"""The suffix of a partition value's name, as Iceberg's writers choose it."""
 
 TIMES: Final = frozenset({"year", "month", "day", "hour"})
 WIDTHS: Final = frozenset({"bucket", "truncate"})
@@ -70,8 +70,8 @@ class Rules(Enum):
 class Transform:
     """A function from the values of a column to partition values.
 
-    `void` is an Iceberg partition field that was dropped. The width is the number of buckets, or
-    what `truncate` truncates to: multiples, or characters.
+    `void` is an Iceberg partition field that was dropped. The width is the number of buckets; for
+    `truncate`, numbers are truncated to its multiples and texts to so many characters.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Transform:
 
     @classmethod
     def parse(cls, text: str, rules: Rules = Rules.ICEBERG) -> Transform:
-        """The transform from its `str`, which is also its text in Iceberg's metadata."""
+        """Parse the `str` of a transform, which is also its text in Iceberg's metadata."""
         found = _ICEBERG.fullmatch(text)
         name = found[1] if found else ""
         width = int(found[2]) if found and found[2] else None
@@ -93,7 +93,7 @@ class Transform:
         return cls(name, width, rules)
 
     def of(self, column: str) -> str:
-        """The transform of a column as users write it: `bucket(16, id)`."""
+        """Return the transform of a column as users write it: `bucket(16, id)`."""
         if self.name == "identity":
             return column
         width = "" if self.width is None else f"{self.width}, "
@@ -105,7 +105,7 @@ class Transform:
         return self.name not in ("bucket", "void")
 
     def check(self, source: Type, column: str) -> None:
-        """Raise `InvalidInput` if the transform has no exact meaning for a column's type."""
+        """Raise `InvalidInput` if the transform is not defined for a column's type."""
         if self._takes(source):
             return
         if self.name == "identity":
@@ -115,7 +115,7 @@ class Transform:
         raise InvalidInput(what, hint=_HINTS.get(self.name), column=column, transform=str(self))
 
     def result(self, source: Type) -> Type:
-        """The type of the values, for a column's type that the transform has a meaning for."""
+        """Return the type of the partition values, for a column's type that `check` accepts."""
         if self.name == "day":
             return DATE
         if self.name in ("month", "hour") and self.rules is Rules.SPARK:
@@ -123,10 +123,10 @@ class Transform:
         return INT32 if self.name in TIMES or self.name == "bucket" else source
 
     def apply(self, source: Type, value: Value) -> Value:
-        """The partition value of a column's neutral value.
+        """Return the partition value of a column's neutral value.
 
-        A ValueError if there is none: truncation leaves the type, or a year in a text has more than
-        four digits.
+        Raises a `ValueError` if there is none: the truncated value is out of the type's range, or a
+        year in a text has more than four digits.
         """
         if self.name == "bucket":
             bucket = iceberg_bucket if self.rules is Rules.ICEBERG else spark_bucket
@@ -138,7 +138,7 @@ class Transform:
         return value if self.name == "identity" else self._time(source, int(value))
 
     def text(self, result: Type, value: Value) -> str:
-        """A partition value as people read it and as directories are named for it.
+        """Return a partition value as people read it, which is also its text in directory names.
 
         Args:
             result: The type of the partition values, which the method `result` returns.
@@ -185,9 +185,9 @@ class Term:
     """One part of `partition_by` as a user wrote it.
 
     Attributes:
-        name: Of the transform; `identity` for a plain column.
-        width: Where the transform has one.
-        column: What it is applied to.
+        name: The name of the transform; `identity` for a plain column.
+        width: The width, if the transform has one.
+        column: The column to which the transform is applied.
     """
 
     name: str
@@ -196,7 +196,7 @@ class Term:
 
 
 def parse_term(text: str) -> Term:
-    """A transform of a column, such as `day(ts)` or `bucket(16, id)`, or the name of a column."""
+    """Parse a transform of a column, such as `day(ts)` or `bucket(16, id)`, or a column's name."""
     found = _CALL.fullmatch(text)
     if found is None:
         return Term("identity", None, text)
@@ -219,8 +219,16 @@ def parse_term(text: str) -> Term:
     return Term(name, width, column)
 
 
+def python_value(kind: Type, value: Value) -> Any:
+    """Return a neutral value as a Python value; as text if it is beyond Python's dates."""
+    try:
+        return from_neutral(kind, value)
+    except OverflowError:
+        return value_text(kind, value)
+
+
 def value_text(kind: Type, value: Value) -> str:
-    """A neutral value as people read it and as directories are named for it."""
+    """Return a neutral value as people read it, which is also its text in directory names."""
     if isinstance(kind, Decimal):
         return str(value)
     try:

@@ -1,7 +1,7 @@
-"""Column types, in the lake's own neutral spelling.
+"""Column types, by Lakeward's neutral names.
 
 A type is one of `Primitive`, `Decimal`, `Struct`, `ListOf`, `MapOf`. Every field, nested ones too,
-carries an id that never changes, so that statistics, partitions and constraints survive a rename.
+has an id that never changes, so that statistics, partitions and constraints survive a rename.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ READ_ONLY: Final[dict[str, pa.DataType]] = {
     "ns_timestamp": pa.timestamp("ns", "UTC"),
     "ns_timestamp_ntz": pa.timestamp("ns"),
 }
-"""Types that only other engines create; neutral values are integers: microseconds, nanoseconds."""
+"""Types that only other engines create; neutral values are integers: micro- or nanoseconds."""
 FILE_ID: Final = "lakeward.fileId"
-"""Metadata of a field as files have it: its id there if that is not its own, None for no id."""
+"""Metadata of a field: the id that it has in files, if that is not `Field.id`; None for no id."""
 _PRIMITIVE_OF: Final[dict[pa.DataType, str]] = {v: k for k, v in PRIMITIVES.items()}
 _MAX_NESTING: Final = 64
 
@@ -65,7 +65,7 @@ class Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Named parts."""
+    """Named fields."""
 
     fields: tuple[Field, ...]
 
@@ -75,7 +75,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A sequence."""
+    """A list of elements of one type."""
 
     element: Field
 
@@ -85,7 +85,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """Keys to values."""
+    """A map from keys to values."""
 
     key: Field
     value: Field
@@ -99,19 +99,19 @@ Type: TypeAlias = Primitive | Decimal | Struct | ListOf | MapOf
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column or a part of one.
+    """A column or a nested part of one.
 
     Attributes:
         id: Never changes, and is never reused within a table.
         name: The name that users see.
-        type: Its type.
+        type: The type of the values.
         nullable: Whether a value may be null.
         comment: A description for users.
-        default: Written where data lacks the column; in the neutral JSON form of values.
+        default: Written if data lacks the column; in the neutral JSON form of values.
         indexed: Whether every file of the table has a row for this field in the statistics index.
-        metadata: The format's own data about the field, stored as it is.
-        optional: Whether data may lack the column, which then is null: it was added to the table
-            later, and those who write the table may not know it.
+        metadata: Data of the format about the field, stored unchanged.
+        optional: Whether data may lack the column, whose values are then null: the column was added
+            later, and programs that write the table may not have it.
     """
 
     id: int
@@ -126,7 +126,7 @@ class Field:
 
 
 def arrow_type(kind: Type) -> pa.DataType:
-    """The Arrow type that data of this type has in memory."""
+    """Return the Arrow type that data of this type has in memory."""
     match kind:
         case Primitive(name):
             return READ_ONLY[name] if name in READ_ONLY else PRIMITIVES[name]
@@ -141,12 +141,12 @@ def arrow_type(kind: Type) -> pa.DataType:
 
 
 def stored_field_type(field: Field) -> pa.DataType:
-    """The type that a top-level column has inside files."""
+    """Return the Arrow type that a top-level column has inside files."""
     return stored_type(arrow_type(field.type))
 
 
 def stored_type(source: pa.DataType) -> pa.DataType:
-    """The type that values have inside files: moments in microseconds, unless in nanoseconds."""
+    """Return the type that values have inside files: milliseconds become microseconds."""
     types = pa.types
     if types.is_timestamp(source) and source.unit != "ns":
         return pa.timestamp("us", source.tz)
@@ -164,7 +164,7 @@ def _stored_field(source: pa.Field) -> pa.Field:
 
 
 def arrow_field(source: Field) -> pa.Field:
-    """The Arrow field, with the field id in the metadata that Parquet uses."""
+    """Return the Arrow field, with the field id in the metadata that Parquet uses."""
     number = file_id(source)
     metadata = {} if number is None else {b"PARQUET:field_id": str(number).encode()}
     if source.comment:
@@ -173,7 +173,7 @@ def arrow_field(source: Field) -> pa.Field:
 
 
 def file_id(source: Field) -> int | None:
-    """The id that a field has in Parquet files; None where it has none there."""
+    """Return the id that a field has in Parquet files; None if it has none there."""
     found: int | None = source.metadata.get(FILE_ID, source.id)
     return found
 
@@ -185,13 +185,13 @@ class Ids:
         self.last = last
 
     def next(self) -> int:
-        """The next free id."""
+        """Return the next free id."""
         self.last += 1
         return self.last
 
 
 def type_from_arrow(source: pa.DataType, ids: Ids, *, where: str, depth: int = 0) -> Type:
-    """The neutral type of an Arrow type."""
+    """Return the neutral type of an Arrow type; raise `UnsupportedFeature` if there is none."""
     if depth > _MAX_NESTING:
         what = f"Column {where} is nested deeper than {_MAX_NESTING} levels."
         raise UnsupportedFeature(what, column=where)
@@ -224,7 +224,7 @@ def type_from_arrow(source: pa.DataType, ids: Ids, *, where: str, depth: int = 0
 
 
 def check_names(fields: Sequence[Field], where: str | None = None) -> None:
-    """Refuse columns whose names differ only in case, and parts of a column of the same name."""
+    """Raise `InvalidInput` for columns whose names differ only in case, and equal nested names."""
     what, place = ("parts", f" of column {where}") if where else ("columns", "")
     seen: dict[str, str] = {}
     for one in fields:
@@ -240,7 +240,7 @@ def check_names(fields: Sequence[Field], where: str | None = None) -> None:
 
 
 def field_from_arrow(source: pa.Field, ids: Ids) -> Field:
-    """The neutral field of a top-level Arrow field, with fresh ids."""
+    """Return the neutral field of a top-level Arrow field, with fresh ids."""
     return _field_from_arrow(source, ids, "", 0)
 
 
@@ -290,7 +290,7 @@ def _type_hint(source: pa.DataType) -> str:
 
 
 def type_to_json(kind: Type) -> Any:
-    """The type as plain JSON values."""
+    """Return the type as JSON values."""
     match kind:
         case Primitive(name):
             return name
@@ -305,7 +305,7 @@ def type_to_json(kind: Type) -> Any:
 
 
 def type_from_json(source: Any) -> Type:
-    """The type from the values of `type_to_json`."""
+    """Return the type for the values of `type_to_json`."""
     if isinstance(source, str):
         return Primitive(source)
     ((kind, parts),) = source.items()
@@ -321,7 +321,7 @@ def type_from_json(source: Any) -> Type:
 
 
 def field_to_json(source: Field) -> dict[str, Any]:
-    """The field as JSON values, without defaults."""
+    """Return the field as JSON values, without defaults."""
     out: dict[str, Any] = {
         "id": source.id,
         "name": source.name,
@@ -343,7 +343,7 @@ def field_to_json(source: Field) -> dict[str, Any]:
 
 
 def field_from_json(source: dict[str, Any]) -> Field:
-    """The field from the values of `field_to_json`."""
+    """Return the field for the values of `field_to_json`."""
     return Field(
         id=source["id"],
         name=source["name"],

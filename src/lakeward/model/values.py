@@ -1,9 +1,9 @@
 """Values in the log: a neutral JSON form, and order-preserving keys.
 
 A date is days and a timestamp microseconds since 1970, a decimal is a string, bytes are base64;
-everything else is itself. `a <= b` implies `order_key(a) <= order_key(b)`, a signed 64-bit integer.
-Strings keep their first eight bytes, so different values may share a key, which can only make a
-plan read more files.
+other values are unchanged. `a <= b` implies `order_key(a) <= order_key(b)`, a signed 64-bit
+integer. Only the first eight bytes of strings are in their keys, so different values may share a
+key, which can only make a plan read more files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNCHANGED: Final = frozenset({"boolean", "int8", "int16", "int32", "int64", "st
 
 
 def to_neutral(kind: Type, value: Any) -> Value:
-    """The neutral form of a Python value of this type."""
+    """Return the neutral form of a Python value of this type."""
     if type(kind) is Primitive and kind.name in _UNCHANGED:
         own: Value = value
         return own
@@ -54,7 +54,7 @@ def to_neutral(kind: Type, value: Any) -> Value:
 
 
 def from_neutral(kind: Type, value: Value) -> Any:
-    """The Python value of a neutral form."""
+    """Return the Python value of a neutral form."""
     if value is None:
         return None
     if isinstance(kind, Decimal):
@@ -70,15 +70,21 @@ def from_neutral(kind: Type, value: Value) -> Any:
     return value
 
 
+def sort_key(kind: Type, value: Value) -> Any:
+    """Return a key that orders neutral values of one type as the values themselves."""
+    is_text = isinstance(kind, Decimal) or kind == Primitive("binary")
+    return from_neutral(kind, value) if is_text else value
+
+
 def to_json(value: Value) -> Any:
-    """A neutral value as JSON, which has no NaN and no infinities."""
+    """Return a neutral value as JSON, which has no NaN and no infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return {_NOT_FINITE: float_text(value)}
     return value
 
 
 def from_json(source: Any) -> Value:
-    """The neutral value from the form of `to_json`."""
+    """Return the neutral value for the form of `to_json`."""
     if isinstance(source, dict):
         return float(source[_NOT_FINITE])
     value: Value = source
@@ -86,14 +92,14 @@ def from_json(source: Any) -> Value:
 
 
 def float_text(value: float) -> str:
-    """A float as Spark writes it: `1.5`, `NaN`, `Infinity`, `-Infinity`."""
+    """Return a float as Spark writes it: `1.5`, `NaN`, `Infinity`, `-Infinity`."""
     if math.isnan(value):
         return "NaN"
     return repr(value) if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def single(value: float) -> float:
-    """The nearest number that a 32-bit float holds; infinity beyond the largest."""
+    """Return the nearest number that a 32-bit float holds; infinity beyond the largest."""
     try:
         (found,) = _SINGLE.unpack(_SINGLE.pack(value))
     except OverflowError:
@@ -102,7 +108,7 @@ def single(value: float) -> float:
 
 
 def single_text(value: float) -> str:
-    """The shortest text of a 32-bit float: `30.4`, and not the 64-bit number nearest to it."""
+    """Return the shortest text of a 32-bit float: `30.4`, and not `30.399999618530273`."""
     if not math.isfinite(value):
         return float_text(value)
     texts = (f"{value:.{digits}g}" for digits in range(6, 10))
@@ -111,7 +117,7 @@ def single_text(value: float) -> str:
 
 
 def order_key(kind: Type, value: Value) -> int:
-    """The order-preserving key of a neutral value that is not null."""
+    """Return the order-preserving key of a neutral value that is not null."""
     if type(value) is float and type(kind) is Primitive:
         return _float_key(value)
     if isinstance(value, bool):
@@ -130,7 +136,7 @@ def order_key(kind: Type, value: Value) -> int:
 
 
 def width_level(low: int, high: int) -> int:
-    """The size class of an interval of keys: the number of bits of its width."""
+    """Return the size class of an interval of keys: the number of bits of its width."""
     return (high - low).bit_length()
 
 

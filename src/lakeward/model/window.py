@@ -1,7 +1,7 @@
 """Windows of time in which maintenance may run: `02:00-05:00 Europe/Lisbon`, `Sat,Sun 22:00-04:00`.
 
-A window that ends before it begins ends on the next day. Times are local times of its zone, UTC
-unless given.
+A window that ends before it begins ends on the next day. Times are local times of the window's
+zone, by default UTC.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Window:
 
     @classmethod
     def parse(cls, text: str) -> Window:
-        """Parse a window; raises `InvalidInput` for one that is invalid or never opens."""
+        """Parse a window; raise `InvalidInput` if it is invalid or never opens."""
         found = _TEXT.fullmatch(text.strip())
         if found is None:
             raise _wrong(text, "is no window of time")
@@ -58,14 +58,15 @@ class Window:
     def _around(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Yield when the window opens and closes on the days around a time."""
         today = moment.astimezone(self.zone).date()
-        for number in range(-1, 9):
+        for number in range(-1, 16):
             day = today + timedelta(days=number)
             if self.days and day.weekday() not in self.days:
                 continue
             last = day if self.begins < self.ends else day + timedelta(days=1)
             start = datetime.combine(day, self.begins, self.zone).astimezone(UTC)
             end = datetime.combine(last, self.ends, self.zone).astimezone(UTC)
-            # On the day of the change to summer time a short window may not exist.
+            # On the day of the change to summer time a short window may not exist: the next may be
+            # two weeks away.
             if start < end:
                 yield start, end
 

@@ -1,7 +1,7 @@
-"""Reads SQL word by word, from left to right, for statements and their clauses.
+"""Parses SQL token by token, from left to right, for statements and their clauses.
 
-For statements of Spark and Iceberg that no available parser understands. No part of a text is
-ignored silently.
+For statements of Spark and Iceberg that no available parser supports. No part of a text is ignored
+silently.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 _BEFORE: Final = "x "
+_QUOTED: Final = ("IDENTIFIER", "STRING")
+"""Tokens of quoted names and texts, which are no words of SQL."""
 _T = TypeVar("_T")
 
 
 class Words:
-    """The words of a text, each of which is read once."""
+    """The tokens of a text, each of which is read once."""
 
     def __init__(self, text: str, hint: str) -> None:
         import sqlglot
@@ -50,12 +52,13 @@ class Words:
             self.refuse(f"{self._tokens[self._next].text!r} is not expected here")
 
     def words(self, *words: str) -> bool:
-        """Read these words, or this mark, if they come next; return whether they did."""
+        """Read these words, or this mark, if they come next; return whether they were read."""
         place, left = self._next, list(words)
         while left and place < len(self._tokens):
             # The tokenizer joins some words, such as FOREIGN KEY, into one token.
-            read = self._tokens[place].text.upper().split() or [""]
-            if left[: len(read)] != read:
+            token = self._tokens[place]
+            read = token.text.upper().split() or [""]
+            if token.token_type.name in _QUOTED or left[: len(read)] != read:
                 return False
             del left[: len(read)]
             place += 1
@@ -67,6 +70,16 @@ class Words:
     def one_of(self, *words: str) -> str | None:
         """Read the next word if it is one of these; return it or None."""
         return next((word for word in words if self.words(word)), None)
+
+    def one_before_name(self, *words: str) -> str | None:
+        """Read the next word if it is one of these and a name follows; return it or None.
+
+        Otherwise the word is itself the name, or the first part of one.
+        """
+        place, found = self._next, self.one_of(*words)
+        if found is not None and (self.is_done or self.next_is(".")):
+            self._next, found = place, None
+        return found
 
     def need(self, word: str) -> None:
         """Read a word; raise an error if another one comes next."""

@@ -1,4 +1,4 @@
-"""Landing directories: which files are new, which are not taken, and what columns they have."""
+"""Landing directories: the new files, the files of other kinds, and the columns of new files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lakeward.engines.spark.paths import exact
 from lakeward.errors import InvalidInput, NotFound, StorageError
 from lakeward.model.inputs import InputFile
 from lakeward.pipeline.file_kinds import FileKind
@@ -22,7 +23,7 @@ from lakeward.storage.object_store.storage import ObjectStorage
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """New files of a landing directory, with their columns by path, and names of other files."""
+    """New files of a landing directory, their columns by path, and the names of other files."""
 
     new: tuple[InputFile, ...] = ()
     schemas: Mapping[str, pa.Schema] | None = None
@@ -31,7 +32,7 @@ class Arrivals:
 
 
 class LandingDirectory:
-    """A directory of files of one kind: `path` below `base`, or a full path or URL.
+    """A directory of files of one kind: `path` relative to `base`, or a full path or URL.
 
     Options of an object store come from the environment, as for a warehouse.
     """
@@ -53,10 +54,10 @@ class LandingDirectory:
         return self.place
 
     def look(self, taken: Mapping[str, InputFile]) -> Arrivals:
-        """List the files that were not taken in before.
+        """List the files that no earlier run has read.
 
-        Raises `NotFound` without such a directory, `InvalidInput` when a file that was taken in
-        has other bytes now or a new one is damaged.
+        Raise `NotFound` if the directory does not exist; `InvalidInput` if a file that was read
+        before has changed, or a new file is incomplete.
         """
         storage = _storage(self.place)
         found = sorted(_visible(storage), key=lambda entry: entry.path)
@@ -78,16 +79,20 @@ class LandingDirectory:
         return Arrivals(tuple(new), schemas, tuple(not_taken))
 
     def example(self) -> str | None:
-        """The full name of some file, if there is one."""
+        """Return the full path of one file of the directory's kind for Spark's readers, or None."""
         paths = sorted(e.path for e in _visible(_storage(self.place)) if self.kind.takes(e.path))
-        return f"{self.place}/{paths[0]}" if paths else None
+        return self.to_read(paths[0]) if paths else None
 
     def full(self, file: InputFile) -> str:
-        """A file's full name, as Spark takes it."""
+        """Return a file's full path or URL."""
         return f"{self.place}/{file.path}"
 
+    def to_read(self, path: str) -> str:
+        """Return the full path or URL of one file of the directory, for Spark's readers."""
+        return exact(f"{self.place}/{path}")
+
     def _exists(self, storage: Storage) -> bool:
-        """Whether there is such a directory: in an object store, anything below its name."""
+        """Return whether the directory exists; in an object store: whether it has any file."""
         if isinstance(storage, LocalStorage):
             return Path(self.place).is_dir()
         return next(iter(storage.listing("", recursive=True)), None) is not None
@@ -127,7 +132,7 @@ def _storage(place: str) -> Storage:
 
 
 def _visible(storage: Storage) -> Iterator[StoredFile]:
-    """All files whose names do not begin with . or _, as those of unfinished files do."""
+    """Yield all files but those whose path has a name with a leading `.` or `_` (unfinished)."""
     try:
         for found in storage.listing("", recursive=True):
             if not any(part.startswith((".", "_")) for part in found.path.split("/")):

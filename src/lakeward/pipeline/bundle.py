@@ -19,6 +19,7 @@ from lakeward.log.runs import Run
 from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
+from lakeward.model.tracing import RunSpan
 from lakeward.pipeline import code
 from lakeward.pipeline.declaration import Declaration, Step
 from lakeward.pipeline.plan import PlannedStep
@@ -29,10 +30,12 @@ _PACKAGES: Final = ("lakeward", "pyarrow", "pyspark", "delta-spark", "deltalake"
 
 @dataclass
 class Progress:
-    """A run so far.
+    """The progress of a run.
 
-    `began` and `since` are monotonic times: of the run, and of the step `at_work`. `seen` has the
-    version at which a table was read, by source, where it is not the planned one.
+    `began` and `since` are monotonic times at which the run and the step `at_work` began. `seen`
+    has, by source, the version at which a table was read, if it is not the planned version. `span`
+    is the span of the run, if it is traced. `versions` are the versions of a run that was committed
+    and raised an error all the same.
     """
 
     pipeline: Declaration
@@ -46,12 +49,14 @@ class Progress:
     since: float = 0.0
     run_id: str = ""
     attempts: int = 1
+    span: RunSpan | None = None
+    versions: Mapping[str, int] | None = None
 
 
 def known(
     progress: Progress, bases: Mapping[str, int], engines: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The bundle before the commit: inputs, versions that were read, steps, engines."""
+    """Return the bundle before the commit: inputs, versions that were read, steps, engines."""
     return plain(
         {
             "pipeline": progress.pipeline.name,
@@ -79,19 +84,19 @@ def known(
 def completed(
     before: Mapping[str, Any], context: LakeContext, versions: Mapping[str, int], seconds: float
 ) -> dict[str, Any]:
-    """The bundle after the commit: with the new versions and tables."""
+    """Return the bundle after the commit, with the new versions and tables."""
     return plain(
         {
             **before,
             "versions_out": dict(versions),
-            "tables": {name: _table(context, name) for name in sorted(versions)},
+            "tables": _tables(context, sorted(versions)),
             "seconds": round(seconds, 3),
         }
     )
 
 
 def failed(before: Mapping[str, Any], progress: Progress, error: BaseException) -> dict[str, Any]:
-    """The bundle of a run that failed and committed nothing."""
+    """Return the bundle of a run that failed and committed nothing."""
     now = time.monotonic()
     facts: dict[str, Any] = {}
     message = str(error)
@@ -111,7 +116,7 @@ def failed(before: Mapping[str, Any], progress: Progress, error: BaseException) 
 
 
 def engines(spark: Any) -> dict[str, str]:
-    """The versions of Python, Spark and the packages that a run uses."""
+    """Return the versions of Python, Spark and the packages that a run uses."""
     out = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -123,13 +128,13 @@ def engines(spark: Any) -> dict[str, str]:
 
 
 def file_name(row: Run) -> str:
-    """The path of a bundle below the directory of bundles."""
+    """Return the path of a bundle below the directory of bundles."""
     name = "".join(c if c.isalnum() or c in "-_." else "_" for c in row.pipeline)
     return f"{name}/{row.run_id}.json"
 
 
 def text(bundle: Mapping[str, Any]) -> bytes:
-    """A bundle as the file has it."""
+    """Return the JSON text of a bundle's file."""
     return orjson.dumps(bundle, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
@@ -141,7 +146,7 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def fingerprint(definition: Definition) -> str:
-    """A hash of a schema: names, types, order, nullability and ids."""
+    """Return a hash of a schema: names, types, order, nullability and ids."""
     body = orjson.dumps(definition.schema.to_json(), option=orjson.OPT_SORT_KEYS)
     return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
@@ -177,13 +182,19 @@ def _inputs(progress: Progress) -> list[dict[str, Any]]:
     return found
 
 
-def _table(context: LakeContext, name: str) -> dict[str, Any]:
+def _tables(context: LakeContext, names: Sequence[str]) -> dict[str, Any]:
+    """Return descriptions of tables, without those that were dropped or renamed meanwhile."""
+    out = {}
     with context.database.read() as session:
-        head = heads.get(session, TableName.parse(name))
-        definition = context.definition(session, head)
-    return {
-        "format": head.format,
-        "location": context.storage.uri(head.location),
-        "protocol": dict(definition.protocol),
-        "schema": fingerprint(definition),
-    }
+        for name in names:
+            head = heads.find(session, TableName.parse(name))
+            if head is None:
+                continue
+            definition = context.definition(session, head)
+            out[name] = {
+                "format": head.format,
+                "location": context.storage.uri(head.location),
+                "protocol": dict(definition.protocol),
+                "schema": fingerprint(definition),
+            }
+    return out

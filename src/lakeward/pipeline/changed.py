@@ -1,8 +1,8 @@
 """The changes of a table for a step: those of committed versions, and those of this run.
 
-Committed versions come from the log: their changed rows are written to Parquet files of the run's
-transaction, some at a time, and Spark reads these. What an earlier step of the run did has no
-version: Spark compares the rows of the keys that it wrote, before and after.
+Committed versions are read through the log: their changed rows are written to Parquet files of the
+run's transaction, in batches, and Spark reads these. The changes of an earlier step of the same run
+have no version: Spark compares the rows of the keys that the step wrote, before and after.
 
 Only methods of the frames are used, so that Spark need not be imported.
 """
@@ -23,9 +23,9 @@ _TYPE: Final = "_change_type"
 _VERSION: Final = "_commit_version"
 CHANGE_COLUMNS: Final = (_TYPE, _VERSION)
 DELETES: Final = f"{_TYPE} IN ('delete', 'update_preimage')"
-"""A condition that is true for rows with the values before a change."""
+"""A SQL condition that is true for rows that hold the values before a change."""
 ORDERED: Final = f"struct(coalesce({_VERSION}, {2**63 - 1}L) AS at, NOT ({DELETES}) AS is_new)"
-"""An expression by which the last change of a key is the greatest."""
+"""A SQL expression whose value is greatest for the last change of a key."""
 _SIDE: Final = "_lakeward_side"
 _NUMBER: Final = "_lakeward_number"
 _TIMES: Final = "_lakeward_times"
@@ -35,7 +35,7 @@ _NO_VERSION: Final = f"CAST(NULL AS BIGINT) AS {_VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a step of this run wrote: its rows, and the table before it, where rows may go."""
+    """The rows that a step of this run wrote; and the table before, if rows may be removed."""
 
     step: Step
     rows: Any
@@ -45,9 +45,9 @@ class Written:
 def changed(
     tx: Transaction, source: Changes, known: NewVersions | None, own: Written | None
 ) -> tuple[Any, int]:
-    """The changes that a step has not seen, and the version up to which they were committed.
+    """Return the changes that a step has not seen, and the last committed version among them.
 
-    The first time all rows of the table are inserted ones.
+    The first time, all rows of the table are returned as inserted rows.
     """
     table = str(source.table)
     rows = tx.read(table)
@@ -72,7 +72,7 @@ def changed(
 
 
 def needs_before(step: Step, later: Sequence[Step]) -> bool:
-    """Whether a later step wants changes of the table that a step writes, and rows of it may go."""
+    """Return whether a later step reads changes of a step's table that may include removed rows."""
     if step.mode is Mode.APPEND:
         return False
     sources = (s for other in later for s in other.inputs.values())
@@ -80,7 +80,7 @@ def needs_before(step: Step, later: Sequence[Step]) -> bool:
 
 
 def _own(tx: Transaction, source: Changes, own: Written) -> Any:
-    """What a step of this run changed."""
+    """Return the changes that a step of this run made."""
     if own.before is None:
         return own.rows.selectExpr("*", f"'insert' AS {_TYPE}", _NO_VERSION)
     before, after = own.before, tx.read(str(source.table))
@@ -96,7 +96,7 @@ def _of_keys(rows: Any, keys: Any, key: Sequence[str]) -> Any:
 
 
 def _compared(before: Any, after: Any, key: Sequence[str]) -> Any:
-    """The rows that one side has more often than the other, with the kind of their change."""
+    """Return the rows that one side has more often than the other, with their change types."""
     sides = before.selectExpr("*", f"false AS {_SIDE}").unionByName(
         after.selectExpr("*", f"true AS {_SIDE}")
     )
@@ -119,7 +119,7 @@ def _compared(before: Any, after: Any, key: Sequence[str]) -> Any:
 
 
 def _comparable(field: Any) -> str:
-    """An expression by which rows are compared: Spark does not compare maps."""
+    """Return a SQL expression by which to compare a column: JSON for maps, else the column."""
     name = identifier(field.name)
     if "map<" not in field.dataType.simpleString():
         return name

@@ -17,7 +17,7 @@ import orjson
 from lakeward.errors import LakewardError, StepFailed
 
 _CAUSES: Final = re.compile(r"^\s*Caused by: [\w.$]*?(\w+): (.*)$", re.MULTILINE)
-# Of a function that Spark calls for rows, the line at the end of Python's traceback.
+# The last line of the Python traceback of a function that Spark calls for rows.
 _PYTHON: Final = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+([\w.]+(?:: .*)?)$", re.MULTILINE
 )
@@ -26,9 +26,9 @@ _LONGEST: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A step's function when it was declared: its name, place, and hashes of it and its file.
+    """A step's function when declared: name, file, line, and hashes of the function and the file.
 
-    The hash is of its source; without source, of its bytecode.
+    The function's hash is of its source; without source, of its bytecode.
     """
 
     function: str
@@ -39,7 +39,7 @@ class Code:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Code:
-        """The code of a function, or of any other thing that can be called."""
+        """Return the code of a function or of another callable."""
         inner = inspect.unwrap(function)
         name = getattr(inner, "__qualname__", type(inner).__qualname__)
         compiled: CodeType | None = getattr(inner, "__code__", None)
@@ -54,11 +54,14 @@ class Code:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The code as the bundle has it."""
+        """Return the code in the form in which bundles store it."""
         return asdict(self)
 
     def line_of(self, raised: TracebackType | None) -> int | None:
-        """The line of this code's file at which an error was raised, or of the function."""
+        """Return the line of this code's file at which an error was raised.
+
+        If the traceback has no line of that file, return the function's first line.
+        """
         found = self.line
         while raised is not None:
             if raised.tb_frame.f_code.co_filename == self.file:
@@ -68,9 +71,9 @@ class Code:
 
 
 def of_pipeline(steps: Mapping[str, tuple[Code, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Hashes of a pipeline: of each step, and one of all with what they declare.
+    """Return the hashes of a pipeline: one of each step, and one of all with their declarations.
 
-    Names of files are not part of the hashes, so that they are the same on every machine.
+    File names are not part of the hashes, so that they are the same on every machine.
     """
     whole = [
         [table, code.sha256, code.file_sha256, declared]
@@ -111,7 +114,7 @@ def errors_of(table: str, code: Code) -> Generator[None]:
 
 
 def _message(error: Exception) -> str:
-    """An error's message as one line: of a Java trace, the deepest cause."""
+    """Return an error's message as one line; for a Java trace, the message of the deepest cause."""
     said = str(error).strip()
     raised = _PYTHON.search(said)
     if raised is not None:

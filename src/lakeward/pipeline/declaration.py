@@ -19,18 +19,20 @@ from lakeward.pipeline.expectations import Expectations
 from lakeward.pipeline.file_kinds import FileFormat, FileKind
 
 Function: TypeAlias = Callable[..., Any]
-"""Takes a Spark DataFrame for each source, and returns one."""
+"""A function that takes a Spark DataFrame for each source, and returns one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """A directory that gets new files; each file is taken in once.
+    """A directory to which new files are delivered; each file is read once.
 
     Attributes:
-        path: The directory, below the run's landing place unless it is a whole path or URL.
-        schema: What to read the files as, as Spark spells it; their own schema when None.
-        missing_ok: A directory that does not exist is no error.
-        kind: What kind of files.
+        path: The directory, relative to the run's landing directory unless it is a full path or
+            URL.
+        schema: The columns with which to read the files, in Spark's syntax; None: those of the
+            files.
+        missing_ok: Whether a directory that does not exist is treated as empty.
+        kind: The kind of files.
     """
 
     path: str
@@ -41,23 +43,23 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """The rows that came into a table since the step looked last, this run's own among them."""
+    """The rows added to a table since the step last read it, including those of this run."""
 
     table: TableName
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A table as the run sees it, this run's own changes among it."""
+    """All rows of a table as the run sees it, with the changes of this run."""
 
     table: TableName
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of a table since the step looked last, this run's own among them.
+    """The changes of a table since the step last read it, including those of this run.
 
-    `key` has the columns by which a deleted and an inserted row are one update.
+    `key` has the columns by which a deleted and an inserted row are paired to an update.
     """
 
     table: TableName
@@ -68,7 +70,7 @@ StepSource: TypeAlias = Landing | New | Whole | Changes
 
 
 class Mode(StrEnum):
-    """What becomes of the rows that a step returns."""
+    """How the rows that a step returns are written to its table."""
 
     APPEND = "append"
     MERGE = "merge"
@@ -78,7 +80,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One table and the function that makes its rows; see `Pipeline.step`.
+    """One table and the function that computes its rows; see `Pipeline.step`.
 
     `inputs` are the function's parameters with their sources; `table` has the arguments of
     `lake.create` for a missing table.
@@ -97,14 +99,14 @@ class Step:
     schema_mode: str | None = None
 
     def source_name(self, parameter: str) -> str:
-        """The log's name for a source of this step."""
+        """Return the name under which the log records a source of this step."""
         source = self.inputs[parameter]
         what = source.path if isinstance(source, Landing) else str(source.table)
         return f"{self.target} <- {what}"
 
     @property
     def declared(self) -> dict[str, Any]:
-        """All that was declared beside the function, for the hash of the code."""
+        """All declared options beside the function, for the hash of the code."""
         return {
             "inputs": {n: repr(s) for n, s in self.inputs.items()},
             "mode": self.mode.value,
@@ -118,33 +120,33 @@ class Step:
 
     @property
     def watches(self) -> set[str]:
-        """The parameters whose sources make the step run: all of them where all are `whole`."""
+        """The parameters whose sources cause the step to run: all of them if all are `whole`."""
         fresh = {n for n, s in self.inputs.items() if isinstance(s, Landing | New | Changes)}
         return fresh or set(self.inputs)
 
     @property
     def reads(self) -> set[TableName]:
-        """The tables that it reads."""
+        """The tables that the step reads."""
         return {s.table for s in self.inputs.values() if not isinstance(s, Landing)}
 
     @property
     def rejects(self) -> bool:
-        """Whether rows of its sources may not be what is declared."""
+        """Whether some rows of the step's sources may not fit the declared columns."""
         return any(isinstance(s, Landing) and s.kind.is_text for s in self.inputs.values())
 
     @property
     def has_key(self) -> bool:
-        """Whether its rows change the table by key."""
+        """Whether the step's rows change its table by key."""
         return self.mode in (Mode.MERGE, Mode.APPLY)
 
     @property
     def marks_deletes(self) -> bool:
-        """Whether some of its rows may delete the row of their key."""
+        """Whether some of the step's rows may delete the row of their key."""
         return self.delete is not None or self.mode is Mode.APPLY
 
 
 class Declaration:
-    """The steps of a pipeline; the log knows by its name what was taken in."""
+    """The steps of a pipeline; the log records consumed inputs under the pipeline's name."""
 
     def __init__(self, name: str) -> None:
         self.name = arguments.text(name, "name")
@@ -172,20 +174,21 @@ class Declaration:
         comment: str | None = None,
         schema_mode: str | None = None,
     ) -> Callable[[Function], Function]:
-        """Declare how a table's rows are made, by a function whose defaults say from what.
+        """Declare how a table's rows are computed, by a function whose defaults are its sources.
 
         Args:
-            target: The table; one that is missing is made, empty, before the first run.
-            schema: Of the table, as `lake.create` takes it. A table that exists must have these
+            target: The table; if it is missing, it is created, empty, before the first run.
+            schema: The table's schema, as for `lake.create`. A table that exists must have these
                 columns, and the format, partitioning and constraints that are declared.
             mode: `append`; `merge` by key; `apply` changes by key; or `overwrite` the whole table.
-            key: Columns that tell rows apart, for `merge` and `apply`.
+            key: Columns that identify a row, for `merge` and `apply`.
             latest: For `merge`, a column that grows with each change of a row: of several rows of
-                one key the one with the greatest value counts, and an older one changes nothing.
-                Without it, rows of one key that differ end the run.
-            delete: For `merge`, a SQL condition: new rows for which it is true delete theirs.
-            expect: Conditions by name. A row for which one is not true ends the run; nothing of it
-                is committed.
+                one key the one with the greatest value is written, unless the table's row is newer.
+                Without it, the run fails if rows of one key differ.
+            delete: For `merge`, a SQL condition: new rows for which it is true delete the table's
+                row of the same key.
+            expect: Conditions by name. If one is not true for a row, the run fails and commits
+                nothing.
             drop: Conditions by name. Rows for which one is not true are left out and counted.
             warn: Conditions by name. Rows for which one is not true are counted.
             format: `delta` or `iceberg`.
@@ -194,11 +197,11 @@ class Declaration:
             constraints: As in `lake.create`.
             comment: As in `lake.create`.
             schema_mode: `merge`: columns that the rows have and the table lacks are added, and
-                types are widened; `overwrite`, for the mode of that name: the table gets the
-                columns of the rows. Unless given, the table's policy decides.
+                types are widened; `overwrite`, for the mode of that name: the table's columns are
+                replaced by those of the rows. If None, the table's policy decides.
 
         Raises:
-            InvalidInput: What was declared makes no sense.
+            InvalidInput: The declaration is contradictory, or another step writes the table.
         """
         table = TableName.parse(target)
         if table in self._steps:
@@ -236,7 +239,7 @@ class Declaration:
         return declare
 
     def steps(self) -> list[Step]:
-        """The steps in the order in which they run: a table's reader after its writer."""
+        """Return the steps in the order in which they run: readers of a table after its writer."""
         if not self._steps:
             what = f"The pipeline {self.name} has no steps."
             raise InvalidInput(what, hint="Declare one with @pipeline.step(...).")
@@ -264,26 +267,26 @@ def landing(
     header: bool = True,
     delimiter: str = ",",
 ) -> Landing:
-    """New files of a directory, each of them exactly once.
+    """Declare a source: the new files of a directory, each read exactly once.
 
-    Files whose names begin with `.` or `_` are left alone: give a file its name when it is whole.
-    Files of other formats are not read; the run's report names them. Rows of CSV and JSON files
-    that are not what `schema` says go to the table `<target>__rejected`.
+    Files whose names begin with `.` or `_` are ignored: rename a file when it is complete. Files of
+    other formats are not read; the run's report names them. Rows of CSV and JSON files that do not
+    fit `schema` are written to the table `<target>__rejected`.
 
     Args:
-        path: Below the landing place that the run is given, or a whole path or URL.
-        schema: What to read the files as, in Spark's words (`id BIGINT, amount DOUBLE`), so that
-            one that lacks a column gives nulls. When not given, the columns of all new files
-            together.
-        missing_ok: A directory that does not exist has no files. It is an error otherwise.
+        path: Relative to the landing directory of the run, or a full path or URL.
+        schema: The columns to read, in Spark's syntax (`id BIGINT, amount DOUBLE`); a column that a
+            file lacks is null. If None, the columns of all new files together.
+        missing_ok: Treat a directory that does not exist as empty; otherwise it is an error.
         format: `parquet` (`.parquet`), `csv` (`.csv`) or `json` (JSON lines: `.json`, `.jsonl` or
             `.ndjson`); text files may be compressed (`.gz`). CSV and JSON need a schema.
-        header: Whether the first line of each CSV file names its columns, which may come in any
-            order. They are those of the schema, in its order, otherwise.
-        delimiter: What is between the fields of a CSV file: one character.
+        header: Whether the first line of each CSV file has the names of its columns, in any order.
+            If not, the columns are those of the schema, in its order.
+        delimiter: The character between the fields of a CSV file.
 
     Raises:
-        InvalidInput: A format that there is none of, or CSV or JSON without a schema.
+        InvalidInput: The format is unknown, the delimiter is not one character, or CSV or JSON has
+            no schema.
     """
     arguments.text(path, "path")
     kind = FileKind(
@@ -304,39 +307,39 @@ def landing(
 
 
 def new(table: str) -> New:
-    """The rows that came into a table since the step looked last.
+    """Declare a source: the rows added to a table since the step last read it.
 
-    Of a table that an earlier step of the same run writes, these are the rows that it wrote. What
-    others committed since the last run comes from the table's change feed, or from the files they
-    added where nothing was removed; updated rows come as they are now, deleted rows do not come.
-    The values that rows had before do not come either, so the group that a row has left would keep
-    its old total: use `changes`, which has them.
+    Of a table that an earlier step of the same run writes, these are the rows that the step wrote.
+    Commits of others since the last run are read from the table's change feed, or from the files
+    they added if nothing was removed. Updated rows have their new values; deleted rows are not
+    included. The values before an update are not included either, so an aggregate by group would
+    keep its old total for the group that a row has left: use `changes`, which has these values.
     """
     return New(TableName.parse(table))
 
 
 def changes(table: str, *, key: str | Sequence[str] = ()) -> Changes:
-    """The rows that were inserted, updated and deleted in a table since the step looked last.
+    """Declare a source: the rows inserted, updated and deleted since the step last read a table.
 
     Tables of both formats have changes, with or without a change feed. Rows have the columns of the
     table, `_change_type` (`insert`, `update_preimage`, `update_postimage` or `delete`) and
-    `_commit_version`, which is null for what an earlier step of the same run did: it has no version
-    yet. The first time all rows of the table come as inserted ones. `mode="apply"` applies such
-    rows to a table by key.
+    `_commit_version`, which is null for changes of an earlier step of the same run: they have no
+    version yet. The first time all rows of the table are read as inserted rows. `mode="apply"`
+    applies such rows to a table by key.
 
     Args:
         table: The table.
-        key: Columns that tell rows apart: a deleted and an inserted row of one key and commit are
-            the two images of an update. Without it only a change feed of Delta has updates.
+        key: Columns that identify a row: a deleted and an inserted row of one key and commit are
+            the two images of an update. Without a key only Delta's change feed has updates.
     """
     names = (key,) if isinstance(key, str) else tuple(arguments.texts(key, "key"))
     return Changes(TableName.parse(table), names)
 
 
 def whole(table: str) -> Whole:
-    """A table as the run sees it, with what earlier steps of the same run did to it.
+    """Declare a source: a table as the run sees it, with the changes of this run's earlier steps.
 
-    A step that has no other sources runs when one of these tables has changed.
+    A step with only such sources runs when one of these tables has changed.
     """
     return Whole(TableName.parse(table))
 

@@ -1,7 +1,7 @@
-"""Conditions on a step's rows that end the run, drop rows, or only count them.
+"""Conditions on a step's rows that make the run fail, drop rows, or only count them.
 
-A row passes where the condition is true; null is not true. Conditions are parsed here, so that the
-engine gets one SQL expression and nothing else.
+A row satisfies a condition if it is true; null is not true. Conditions are parsed here, so that the
+engine is given one SQL expression and nothing else.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Expectations:
         warn: Mapping[str, str],
         table: str,
     ) -> Expectations:
-        """Parse declared conditions; `InvalidExpression` where one is no SQL expression."""
+        """Parse declared conditions; raise `InvalidExpression` if one is not a SQL expression."""
         kinds = [{n: condition(t, n, table) for n, t in k.items()} for k in (expect, drop, warn)]
         return cls(*kinds)
 
 
 def condition(text: str, name: str, table: str) -> str:
-    """Parse a condition and return it as Spark SQL; `InvalidExpression` if it is none."""
+    """Parse a condition and return it as Spark SQL; raise `InvalidExpression` if it is not one."""
     try:
         parsed = sqlglot.parse_one(text, dialect=_DIALECT)
     except sqlglot.errors.SqlglotError as error:
@@ -57,7 +57,7 @@ def condition(text: str, name: str, table: str) -> str:
 def sift(
     rows: Any, expectations: Expectations, exempt: str = "false"
 ) -> tuple[Any, dict[str, int]]:
-    """Drop rows that fail a condition of `drop`; return the others, and counts by condition.
+    """Drop rows that fail a condition of `drop`; return the rest, and the number per condition.
 
     Rows for which `exempt` is true fail no condition.
     """
@@ -72,10 +72,10 @@ def sift(
 def check(
     rows: Any, expectations: Expectations, table: str, exempt: str = "false"
 ) -> tuple[int, dict[str, int]]:
-    """Count the rows, and those that fail each condition of `warn`; computes the frame.
+    """Return the number of rows, and by name how many fail each condition of `warn`.
 
-    Rows for which `exempt` is true fail no condition. Raises `ExpectationFailed`, with counts and
-    a sample, where rows fail a condition of `expect`.
+    This computes the frame. Rows for which `exempt` is true fail no condition. Raise
+    `ExpectationFailed`, with counts and a sample, if rows fail a condition of `expect`.
     """
     found = _counts(rows, {**expectations.expect, **expectations.warn}, exempt)
     failed = {n: found[n] for n in expectations.expect if found[n]}
@@ -85,7 +85,7 @@ def check(
 
 
 def _counts(rows: Any, conditions: Mapping[str, str], exempt: str) -> dict[str, int]:
-    """The number of rows, and by condition of those for which it is not true."""
+    """Return the number of rows, and by condition the number of rows for which it is not true."""
     wanted = [
         f"count_if(NOT {_true(t, exempt)}) AS _{i}" for i, t in enumerate(conditions.values())
     ]

@@ -1,4 +1,4 @@
-"""The kinds of files that a landing directory may get, and what is known of their columns."""
+"""The kinds of files in a landing directory, and their columns before the rows are read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _LINES: Final = 1_000
-"""How many lines of a file of JSON are looked at for keys that are not declared."""
+"""The number of lines of a JSON file that are searched for undeclared keys."""
 _HEADER_BYTES: Final = 1 << 20
 
 
 class FileFormat(StrEnum):
-    """How the rows of a file are written."""
+    """The format of a file."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -36,9 +36,9 @@ _SUFFIXES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """A format, with what else must be known to read it.
+    """A file format, with the options needed to read it.
 
-    `header` says whether the first line of a CSV file names the columns.
+    `header` says whether the first line of a CSV file has the names of the columns.
     """
 
     format: FileFormat = FileFormat.PARQUET
@@ -47,25 +47,25 @@ class FileKind:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """How the names of such files end."""
+        """The extensions of such files."""
         return _SUFFIXES[self.format]
 
     @property
     def is_text(self) -> bool:
-        """Whether single rows of a file may not be what is declared."""
+        """Whether some rows of a file may not fit the declared columns, as in CSV and JSON."""
         return self.format is not FileFormat.PARQUET
 
     def takes(self, path: str) -> bool:
-        """Whether a file is of this kind by its name."""
+        """Return whether a file is of this kind, by its extension."""
         return path.lower().endswith(self.suffixes)
 
     def columns(self, path: str, data: bytes) -> pa.Schema:
-        """The columns of a file, as far as they are known before its rows are read.
+        """Return the columns of a file, as far as they are known before its rows are read.
 
-        Raises `ValueError` or an error of Arrow for a file that is not whole.
+        Raise `ValueError` or an error of Arrow if the file is incomplete.
         """
         if self.format is FileFormat.PARQUET:
-            # From the Parquet schema alone: Arrow's own notes do not concern Spark.
+            # From the Parquet schema alone: Spark does not use Arrow's metadata in the file.
             return pq.ParquetFile(pa.BufferReader(data)).schema.to_arrow_schema()
         names = self._header(path, data) if self.format is FileFormat.CSV else _keys(path, data)
         return pa.schema([(n, pa.string()) for n in names])

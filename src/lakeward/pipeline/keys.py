@@ -1,4 +1,4 @@
-"""One row of each key for a merge: the newest; rows that are equally new and differ are refused."""
+"""One row of each key for a merge: the newest; equally new rows that differ are refused."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MOST: Final = "_lakeward_most"
 _KINDS: Final = "_lakeward_kinds"
 _FRAME: Final = "{rows}"
 ORDER: Final = "_lakeward_order"
-"""Orders the changes of a key, where changes are applied; the table has no such column."""
+"""The column that orders the changes of a key when changes are applied; not in the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The newest rows of each key of a step, and the table's columns; a key may have several."""
+    """The newest rows of each key of a step (possibly several), and the table's columns."""
 
     step: Step
     rows: Any
@@ -30,7 +30,7 @@ class Candidates:
 
     @classmethod
     def of(cls, step: Step, rows: Any) -> Candidates:
-        """The rows of a step; where newer ones replace older ones, the newest of each key."""
+        """Return the rows of a step; of a step with a key, only the newest rows of each key."""
         columns = [c for c in rows.columns if c != ORDER]
         if not step.has_key:
             return cls(step, rows, columns)
@@ -47,11 +47,14 @@ class Candidates:
         return cls(step, ranked.filter(f"{_RANK} = 1").drop(_RANK), columns)
 
     def kept(self) -> Candidates:
-        """The same rows, persisted: Spark computes them once."""
+        """Return the same rows, persisted, so that Spark computes them once."""
         return replace(self, rows=self.rows.persist())
 
     def unique(self) -> tuple[Any, list[Notice]]:
-        """One row of each key, and notices of rows left out; `InvalidInput` where rows differ."""
+        """Return one row of each key, and notices of rows left out.
+
+        Raise `InvalidInput` if equally new rows of one key differ.
+        """
         step, rows = self.step, self.rows
         if not step.has_key:
             return rows, []
@@ -63,7 +66,7 @@ class Candidates:
         ).first()
         if found["same"]:
             self._check_same()
-        # That a key has several changes is no news.
+        # Several changes of a key are normal, and need no notice.
         older = 0 if step.mode is Mode.APPLY else found["older"]
         left_out = {
             "rows_superseded": (older, "with a newer row of the same key left out"),
@@ -83,7 +86,7 @@ class Candidates:
         return own, notices
 
     def _check_same(self) -> None:
-        """Refuse rows of one key that differ."""
+        """Raise `InvalidInput` if rows of one key differ."""
         key = ", ".join(map(identifier, self.step.key))
         most = f"max({_NUMBER}) OVER (PARTITION BY {key}) AS {_MOST}"
         several = self.rows.selectExpr("*", most).filter(f"{_MOST} > 1")

@@ -2,7 +2,7 @@
 
 Spark assumes that all files have the columns of one of them. So the columns are compared first: a
 column that some files lack is null for them, integers are read as the widest of their types, and a
-column of two types that do not fit is an error that names the files.
+column with two types that do not fit raises an error that names the files.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _NESTED: Final = ("struct<", "array<", "map<")
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Paths of new files with the same columns, by name in lower case: Spark ignores case."""
+    """Paths of new files with the same columns; `fields` by name in lower case, as for Spark."""
 
     paths: tuple[str, ...]
     fields: dict[str, Any]
 
 
 def landed(tx: Transaction, found: NewFiles, table: str) -> tuple[Any, list[Notice]]:
-    """Read new files, and return notices of columns that are missing or not read.
+    """Return the rows of new files, and notices of columns that are missing or not read.
 
-    Without new files the frame is empty and has the columns of an earlier file. Raises
-    `SchemaMismatch` when a column has another type than declared, or than in other files.
+    Without new files the frame is empty and has the columns of an earlier file. Raise
+    `SchemaMismatch` if a column has another type than declared, or than in other files.
     """
     reader = tx.spark.read
     if not found.files:
         return _nothing(tx, found), []
     if found.kind.is_text:
         return landed_text(tx, found, table)
-    paths = [found.directory.full(f) for f in found.files]
+    paths = [found.directory.to_read(f.path) for f in found.files]
     if found.schema is not None:
         rows = reader.schema(found.schema).parquet(*paths)
         return rows, list(_compared(found, table, rows.schema.fields, _kinds(tx, found)))
@@ -78,13 +78,13 @@ def _kinds(tx: Transaction, found: NewFiles) -> list[_Alike]:
         by_columns.setdefault(found.schemas[file.path].to_string(), []).append(file.path)
     out = []
     for paths in by_columns.values():
-        schema = tx.spark.read.parquet(f"{found.directory}/{paths[0]}").schema
+        schema = tx.spark.read.parquet(found.directory.to_read(paths[0])).schema
         out.append(_Alike(tuple(paths), {f.name.lower(): f for f in schema.fields}))
     return out
 
 
 def _together(found: NewFiles, table: str, kinds: Sequence[_Alike]) -> dict[str, Any]:
-    """The columns of all files, each with its widest type."""
+    """Return the columns of all files, each with its widest type, by name in lower case."""
     columns: dict[str, Any] = {}
     first: dict[str, str] = {}
     for kind in kinds:
@@ -106,7 +106,10 @@ def _together(found: NewFiles, table: str, kinds: Sequence[_Alike]) -> dict[str,
 def _compared(
     found: NewFiles, table: str, wanted: Sequence[Any], kinds: Sequence[_Alike]
 ) -> list[Notice]:
-    """Notices of columns that files have and that are not read, and of columns that they lack."""
+    """Return notices of columns of files that are not read, and of columns that files lack.
+
+    Raise `SchemaMismatch` if a file's type cannot be read as the declared one.
+    """
     declared = {f.name.lower(): f for f in wanted}
     extra: dict[str, None] = {}
     lacking: dict[str, None] = {}
@@ -133,7 +136,7 @@ def _spelled(field: Any) -> str:
 
 
 def _holds(wide: str, narrow: str) -> bool:
-    """Whether Spark can read values of the narrow type as the wide one without loss."""
+    """Return whether Spark can read values of type `narrow` as `wide` without loss."""
     if wide == narrow:
         return True
     if wide in _WIDER and narrow in _WIDER:
@@ -148,7 +151,7 @@ def _holds(wide: str, narrow: str) -> bool:
 
 
 def _may_read(own: str, declared: str) -> bool:
-    """Whether Spark may be asked to read a file's type as the declared one."""
+    """Return whether a file's type may be read as the declared one; if not, it is an error."""
     nested = own.startswith(_NESTED) or declared.startswith(_NESTED)
     return nested or {own, declared} == {"string", "binary"} or _holds(declared, own)
 

@@ -1,8 +1,8 @@
 """Reads new landing files of CSV or JSON lines as the declared columns.
 
-Each row is what is declared, or it is rejected: it goes to `<table>__rejected`, in the transaction
-of the run, with the reason and its file. Nothing is null because it could not be read. The columns
-of a CSV file are found by the names in its header, in any order.
+A row that does not fit the declared columns is rejected: it is written to `<table>__rejected`, in
+the transaction of the run, with the reason and its file. No value becomes null because it could not
+be read. The columns of a CSV file are found by the names in its header, in any order.
 
 Only methods of the frames are used, so that Spark need not be imported.
 """
@@ -26,11 +26,12 @@ _RECORD: Final = "_lakeward_record"
 _REASON: Final = "_lakeward_reason"
 _FILE: Final = "_lakeward_file"
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+_DATE: Final = re.compile(r"(?<![^:<,])date(?=[>,]|$)")
 _NO_CSV: Final = ("struct<", "array<", "map<", "binary", "variant")
 
 
 def landed_text(tx: Transaction, found: NewFiles, table: str) -> tuple[Any, list[Notice]]:
-    """The rows of new files that are what is declared, and notices; others are rejected."""
+    """Return the rows that fit the declared columns, and notices; reject the other rows."""
     wanted = tx.spark.createDataFrame([], found.schema).schema.fields
     read = _csv if found.kind.format is FileFormat.CSV else _json
     rows = read(tx, found, table, wanted)
@@ -63,7 +64,7 @@ def _csv(tx: Transaction, found: NewFiles, table: str, wanted: Sequence[Any]) ->
     groups: dict[tuple[str, ...], list[str]] = {}
     for file in found.files:
         names = tuple(found.schemas[file.path].names) or tuple(f.name for f in wanted)
-        groups.setdefault(names, []).append(found.directory.full(file))
+        groups.setdefault(names, []).append(found.directory.to_read(file.path))
     frames = [_csv_alike(tx, found, wanted, names, paths) for names, paths in groups.items()]
     out = frames[0]
     for more in frames[1:]:
@@ -78,9 +79,10 @@ def _csv_alike(
     names: Sequence[str],
     paths: Sequence[str],
 ) -> Any:
-    """Rows of files whose columns have these names, in this order.
+    """Read files whose columns have these names, in this order.
 
-    Values are read as text and converted here, so that what cannot be converted is known.
+    Values are read as text and converted here, so that values that cannot be converted are
+    detected.
     """
     texts = [f"_{n}" for n in range(len(names))]
     raw = (
@@ -113,25 +115,50 @@ def _csv_alike(
 
 
 def _is_other(text: str, value: str, kind: str) -> str:
-    """A condition that is true where a text is not a value of a type."""
-    if _DECIMAL.fullmatch(kind) is None:
+    """Return a SQL condition that is true if a text is not a value of a type."""
+    wide = _uncut(kind, "timestamp_ntz")
+    if wide == kind:
         return f"{value} IS NULL"
-    # A cast rounds what has more decimal places.
-    return f"({value} IS NULL OR {value} <> try_cast({text} AS DECIMAL(38,18)))"
+    return f"({value} IS NULL OR coalesce(try_cast({text} AS {wide}) <> {value}, true))"
+
+
+def _uncut(kind: str, of_date: str) -> str:
+    """Return a type in which Spark cuts no value that it rounds or truncates for a given type.
+
+    A cast to a decimal rounds what has more decimal places; a cast to a date ignores the time.
+    """
+    wide = _DECIMAL.sub(lambda m: f"decimal(38,{38 - int(m[1]) + int(m[2])})", kind)
+    return _DATE.sub(of_date, wide)
 
 
 def _json(tx: Transaction, found: NewFiles, table: str, wanted: Sequence[Any]) -> Any:  # noqa: ARG001
-    fields = [f"{identifier(f.name)} {f.dataType.simpleString()}" for f in wanted]
+    kinds = {f.name: f.dataType.simpleString() for f in wanted}
+    fields = [f"{identifier(name)} {kind}" for name, kind in kinds.items()]
     schema = literal(", ".join([*fields, f"{_RECORD} STRING"]))
+    # Read once more in types that cut nothing, and compared: as JSON, since maps have no equality.
+    cut = {n: (_uncut(k, "string"), _uncut(k, "timestamp_ntz")) for n, k in kinds.items()}
+    cut = {n: wide for n, wide in cut.items() if wide[1] != kinds[n]}
+    texts = literal(", ".join(f"{identifier(n)} {text}" for n, (text, _) in cut.items()))
+    others = [f"from_json(value, {texts}) AS uncut"] if cut else []
+    reasons = [
+        f"WHEN to_json(struct(CAST(row.{identifier(n)} AS {wide}) AS v))"
+        f" <> to_json(struct(try_cast(uncut.{identifier(n)} AS {wide}) AS v))"
+        f" THEN {literal(f'{n} is no {kinds[n]}')}"
+        for n, (_, wide) in cut.items()
+    ]
     options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{_RECORD}')"
-    lines = tx.spark.read.text([found.directory.full(f) for f in found.files])
+    lines = tx.spark.read.text([found.directory.to_read(f.path) for f in found.files])
     parsed = lines.filter("trim(value) <> ''").selectExpr(
-        "value", f"_metadata.file_path AS {_FILE}", f"from_json(value, {schema}, {options}) AS row"
+        "value",
+        f"_metadata.file_path AS {_FILE}",
+        f"from_json(value, {schema}, {options}) AS row",
+        *others,
     )
-    bad = f"row IS NULL OR row.{_RECORD} IS NOT NULL"
+    bad = f"WHEN row IS NULL OR row.{_RECORD} IS NOT NULL"
+    reasons.insert(0, f"{bad} THEN 'it is no JSON object of the declared types'")
     return parsed.selectExpr(
         *(f"row.{identifier(f.name)}" for f in wanted),
-        f"CASE WHEN {bad} THEN 'it is no JSON object of the declared types' END AS {_REASON}",
+        f"CASE {' '.join(reasons)} END AS {_REASON}",
         f"value AS {_RECORD}",
         _FILE,
     )
@@ -144,7 +171,7 @@ def column_notices(
     lacking: Sequence[str],
     files: Sequence[str],
 ) -> Iterator[Notice]:
-    """Notices of columns that are not declared, and of columns that some files lack."""
+    """Yield notices of columns that are not declared, and of columns that some files lack."""
     if extra:
         what = f"Columns of {found.directory} that schema= does not name are not read:"
         message = f"{what} {named(extra)}."
@@ -159,7 +186,7 @@ def column_notices(
 
 
 def _names(found: NewFiles, table: str, wanted: Sequence[str]) -> list[Notice]:
-    """Notices of columns that files have and that are not declared, and of those they lack."""
+    """Return notices of columns that are not declared, and of columns that some files lack."""
     declared = {n.lower() for n in wanted}
     extra: dict[str, None] = {}
     lacking: dict[str, None] = {}

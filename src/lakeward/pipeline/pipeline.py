@@ -12,26 +12,26 @@ from lakeward.errors import InvalidInput, NotFound
 from lakeward.pipeline.declaration import Declaration
 from lakeward.pipeline.preview import PipelinePlan, preview
 from lakeward.pipeline.results import RunResult
-from lakeward.pipeline.run import Observer, run
+from lakeward.pipeline.run import Observer, committed, run
 
 
 class Pipeline(Declaration):
-    """Steps from sources to tables. A run of all of them is one transaction.
+    """Steps that compute tables from sources. A run of all steps is one transaction.
 
     Args:
-        name: By which the log knows what was taken in: it must not change.
+        name: The name under which the log records the processed input: it must not change.
     """
 
     def plan(self, lake: LakeLike, *, landing: str | None = None) -> PipelinePlan:
-        """What a run would do now; nothing is changed.
+        """Return what a run would do now, and change nothing.
 
         Args:
-            lake: Where the tables are.
-            landing: Where landing directories are; the working directory unless given.
+            lake: The lake of the tables.
+            landing: The directory of the landing directories; the working directory unless given.
 
         Raises:
             NotFound: There is no such landing directory.
-            SchemaMismatch: A table is not what its step declares.
+            SchemaMismatch: A table does not have the schema that its step declares.
         """
         return preview(self, context_of(lake), landing)
 
@@ -42,39 +42,55 @@ class Pipeline(Declaration):
         *,
         landing: str | None = None,
         observe: Observer | None = None,
+        run_id: str | None = None,
     ) -> RunResult:
-        """Take in what is new, in one transaction over all tables.
+        """Process new input, in one transaction over all tables.
 
-        What was taken in is recorded in that transaction, so each input has its effect once,
-        whatever dies and however often this is run. With nothing new, nothing is committed.
+        The processed input is recorded in that transaction, so each input is processed exactly
+        once, even after crashes and repeated runs. Without new input, nothing is committed.
 
         Args:
-            lake: Where the tables are.
+            lake: The lake of the tables.
             spark: A session that `lakeward.spark.session` made.
-            landing: Where landing directories are; the working directory unless given.
+            landing: The directory of the landing directories; the working directory unless given.
             observe: Called with each step as it begins and ends.
+            run_id: The id of the run and of its transaction, up to 128 letters, digits, `-` and
+                `_`; a new one unless given. If a run of this id was committed before, nothing is
+                run, and the result of that run is returned: for programs that are restarted and
+                do not know whether their run was committed.
 
         Raises:
             NotFound: There is no such landing directory.
-            SchemaMismatch: A table is not what its step declares, or the rows do not fit it.
-            StepFailed: A step raised an error of its own. Nothing was committed.
-            ExpectationFailed: Rows that a step does not expect. Nothing was committed.
-            ConstraintViolation: Rows that a table refuses. Nothing was committed.
-            Conflict: Commits of others conflicted with each attempt. Nothing was committed.
+            InvalidInput: The id is invalid, or its transaction was no run of this pipeline.
+            UnsupportedFeature: A step writes to an open table, that is one without guard.
+            SchemaMismatch: A table does not have the schema that its step declares, or rows do not
+                fit the table.
+            StepFailed: The function of a step raised an error. Nothing was committed.
+            ExpectationFailed: Rows violate an expectation of a step. Nothing was committed.
+            ConstraintViolation: Rows violate a constraint of a table. Nothing was committed.
+            Conflict: Every attempt conflicted with other commits. Nothing was committed.
         """
-        return run(self, lake, spark, landing=landing, observe=observe)
+        return run(self, lake, spark, landing=landing, observe=observe, run_id=run_id)
+
+    def committed(self, lake: LakeLike, run_id: str) -> RunResult | None:
+        """Return the result of a run that was committed, by its id; None if there is none.
+
+        Raises:
+            InvalidInput: A transaction of this id was no run of this pipeline.
+        """
+        return committed(self.name, context_of(lake), run_id)
 
 
 def load(path: Path, name: str | None = None) -> Pipeline:
-    """The pipeline that a file declares.
+    """Return the pipeline that a file declares.
 
     Args:
-        path: A Python file. Modules beside it can be imported by it.
-        name: Of the pipeline, where the file declares several.
+        path: A Python file. It can import modules of the same directory.
+        name: The name of the pipeline, if the file declares several.
 
     Raises:
         NotFound: There is no such file, or no pipeline of that name in it.
-        InvalidInput: The file cannot be run, or has several pipelines and none was named.
+        InvalidInput: The file cannot be run, or has several pipelines and `name` is not given.
     """
     if not path.is_file():
         what = f"There is no file {path}."

@@ -1,17 +1,19 @@
-"""The plan of a run: which steps have something new, and what that is."""
+"""The plan of a run: the steps that have new input, and that input."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
 from lakeward.context import LakeContext
-from lakeward.errors import SchemaMismatch, UnsupportedFeature
+from lakeward.errors import SchemaMismatch, UnsupportedFeature, VersionNotFound
 from lakeward.formats.policy import effective_policy
-from lakeward.log import commits, heads, inputs
+from lakeward.formats.registry import format_of
+from lakeward.log import commits, heads, inputs, retired
 from lakeward.log import files as logged
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
@@ -31,7 +33,7 @@ _MANY = 2**31
 
 @dataclass(frozen=True, slots=True)
 class NewFiles:
-    """New files of a landing directory, which the log knows as `source`.
+    """New files of a landing directory; `source` is its name in the log.
 
     `schemas` has the columns of each file, by path, as far as they are known before its rows are
     read; `schema` the declared columns, if any.
@@ -45,15 +47,16 @@ class NewFiles:
 
     @property
     def kind(self) -> FileKind:
-        """What kind of files they are."""
+        """The kind of the files."""
         return self.directory.kind
 
 
 @dataclass(frozen=True, slots=True)
 class NewVersions:
-    """Versions of a table that a step has not read, oldest first.
+    """Versions of a table that a step has not read and that changed rows, oldest first.
 
-    `source` is the log's name for the step's input; `before` is how far the step got, or None.
+    Versions that only moved rows to other files, as compaction makes, are left out. `source` is the
+    log's name for the step's input; `before` is the position that the step has reached, or None.
     """
 
     source: str
@@ -64,9 +67,9 @@ class NewVersions:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step with what is new for it, by parameter.
+    """A step with its new input, by parameter.
 
-    `upstream` are parameters that get the rows of an earlier step of the same run.
+    `upstream` are the parameters that read the table of an earlier step of the same run.
     """
 
     step: Step
@@ -76,21 +79,21 @@ class PlannedStep:
 
     @property
     def has_news(self) -> bool:
-        """Whether it has anything to do."""
+        """Whether the step has new input."""
         fresh = any(f.files for f in self.files.values())
         return fresh or bool(self.upstream) or any(t.versions for t in self.tables.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps that have something to do, in order, and notices of files that are not read."""
+    """The steps that have new input, in order, and notices of files that are not read."""
 
     steps: tuple[PlannedStep, ...]
     notices: tuple[Notice, ...]
 
 
 def plan(pipeline: Declaration, context: LakeContext, landing: str | None) -> Plan:
-    """Plan a run: find what is new for each step, and check tables against their declarations."""
+    """Plan a run: find the new input of each step, and check tables against their declarations."""
     out: list[PlannedStep] = []
     notices: list[Notice] = []
     written: set[TableName] = set()
@@ -142,7 +145,9 @@ def _versions(session: Session, consumer: str, source: str, head: Head) -> NewVe
     low = 0 if before is None else before.version + 1
     found = commits.history(session, head.table_id, low=low, high=head.version, limit=_MANY)
     own = None if before is None else before.transaction_id
-    fresh = [c.version for c in reversed(found) if c.info.transaction_id != own]
+    fresh = [
+        c.version for c in reversed(found) if c.info.transaction_id != own and c.info.data_change
+    ]
     if 0 in fresh and not logged.added_at(session, head.table_id, 0):
         # The table was made empty.
         fresh.remove(0)
@@ -166,36 +171,67 @@ def _noticed(table: str, directory: LandingDirectory, found: Arrivals) -> list[N
     return out
 
 
-def check_readable(found: NewVersions, context: LakeContext) -> bool:
-    """Whether the new versions must be read from the change feed, not from their new files.
+class Way(Enum):
+    """How the rows of new versions are read."""
 
-    Raises `UnsupportedFeature` when rows were changed and the table has no change feed.
+    FILES = "files"
+    """The files that they added, from the newest version, which still has all of them."""
+    FEED = "feed"
+    """The table's change feed, because they changed rows."""
+    LOG = "log"
+    """The files that they added, by the log, because later versions moved rows to other files."""
+
+
+def way_to_read(found: NewVersions, context: LakeContext) -> Way:
+    """Return how the rows of new versions must be read.
+
+    Raise `UnsupportedFeature` if rows were changed and the table has no change feed, and
+    `VersionNotFound` if vacuum deleted what tells which rows are new.
     """
-    if found.before is None:
-        return False
+    if found.before is None or not found.versions:
+        return Way.FILES
+    head = found.head
     with context.database.read() as session:
-        definition = context.definition(session, found.head)
-        changed = [
-            v for v in found.versions if commits.full(session, found.head.table_id, v).removed
-        ]
-    if not changed:
-        return False
-    if definition.properties.get("delta.enableChangeDataFeed") == "true":
-        return True
+        lost = retired.removals_lost(session, head.table_id, found.versions)
+        if lost is not None:
+            raise _vacuumed(head, lost)
+        definition = context.definition(session, head)
+        changed = [v for v in found.versions if commits.full(session, head.table_id, v).removed]
+        moves = commits.moves(session, head.table_id, found.versions[0], head.version)
+        moved = [v for v in found.versions if moves and v < moves[-1]]
+        if not changed:
+            gone = next((v for v in moved if retired.is_retired(session, head.table_id, v)), None)
+            if gone is not None:
+                raise _vacuumed(head, gone)
+            return Way.LOG if moved else Way.FILES
+    if format_of(head).has_change_feed(definition):
+        return Way.FEED
     what = (
-        f"Rows of {found.head.name} were changed in version {changed[0]}, and it has no change"
-        " feed that would tell which."
+        f"Rows of {head.name} were changed in version {changed[0]}, and it has no change feed that"
+        " would tell which."
     )
-    hint = "Set delta.enableChangeDataFeed on the table, or read it with whole(...)."
-    raise UnsupportedFeature(what, hint=hint, table=str(found.head.name), version=changed[0])
+    hint = (
+        "Read it with changes(...) or whole(...); a Delta table may have"
+        " delta.enableChangeDataFeed instead."
+    )
+    raise UnsupportedFeature(what, hint=hint, table=str(head.name), version=changed[0])
+
+
+def _vacuumed(head: Head, version: int) -> VersionNotFound:
+    what = (
+        f"The changes of version {version} of {head.name} were vacuumed before the step read them:"
+        " which of its rows are new is no longer known."
+    )
+    hint = "Read the table with whole(...), and give it a retention longer than runs are apart."
+    return VersionNotFound(what, hint=hint, table=str(head.name), version=version)
 
 
 def check_declared(session: Session, context: LakeContext, pipeline: Declaration) -> None:
-    """Raise `SchemaMismatch` when a table differs from its declaration.
+    """Raise `SchemaMismatch` if a table differs from its declaration.
 
-    A run does not change the format, partitioning or checks of a table that exists, nor its columns
-    unless the step or the table's policy says so: it would leave out a new column, or not check
-    what is declared.
+    A run does not change the format, partitioning or constraints of a table that exists, nor its
+    columns unless the step or the table's policy says so: it would ignore a new column or
+    constraint.
     """
     for step in pipeline.steps():
         head = heads.find(session, step.target)
@@ -209,7 +245,10 @@ def check_declared(session: Session, context: LakeContext, pipeline: Declaration
 
 
 def schema_mode_of(step: Step, head: Head, definition: Definition) -> str | None:
-    """Return how a step may change its table's columns, by itself or by the table's policy."""
+    """Return the schema mode of a step, else that of the table's policy; None if it is `strict`.
+
+    `overwrite` counts as `merge` for a step that does not overwrite the table.
+    """
     chosen = step.schema_mode or effective_policy(head, definition).policy.schema_mode
     if chosen == "overwrite" and step.mode is not Mode.OVERWRITE:
         return "merge"
@@ -219,7 +258,7 @@ def schema_mode_of(step: Step, head: Head, definition: Definition) -> str | None
 def _differences(
     table: Mapping[str, Any], found_format: str, has: Definition, *, evolves: bool
 ) -> dict[str, str]:
-    """What differs, by column or option; columns of a table that evolves may differ."""
+    """Return descriptions of the differences, by column or option; ignore columns if it evolves."""
     if table["format"] != found_format:
         return {"format": f"format {table['format']} (the table is {found_format})"}
     by = table["partition_by"]

@@ -17,10 +17,10 @@ class StepPlan:
     """What a run would do in one step.
 
     Attributes:
-        table: The table that it writes.
-        runs: Whether it has anything to do.
-        inputs: What is new, by parameter: of a `landing` directory, of `new` rows of a table, or a
-            `whole` table.
+        table: The table that the step writes.
+        runs: Whether the step has new input.
+        inputs: The new input by parameter: of a `landing` directory, of `new` rows or `changes` of
+            a table, or of a `whole` table.
     """
 
     table: str
@@ -32,7 +32,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """What a run would do, step by step, and what it would leave out."""
+    """What a run would do, step by step, and notices of what it would leave out."""
 
     pipeline: str
     steps: tuple[StepPlan, ...]
@@ -40,12 +40,12 @@ class PipelinePlan:
 
     @property
     def has_news(self) -> bool:
-        """Whether any step has something to do."""
+        """Whether any step has new input."""
         return any(step.runs for step in self.steps)
 
 
 def preview(pipeline: Declaration, context: LakeContext, landing: str | None) -> PipelinePlan:
-    """The plan of a run that would begin now, with all steps."""
+    """Return what a run that begins now would do, with all steps."""
     planned = plan(pipeline, context, landing)
     fresh = {p.step.target: p for p in planned.steps}
     steps = (

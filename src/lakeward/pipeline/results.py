@@ -1,4 +1,4 @@
-"""What a run did, and its notices: what it left out or changed, which a user must see."""
+"""The result of a run, and its notices: what was left out or changed, for the user to see."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Notice:
     """One line of a run's report.
 
     Attributes:
-        kind: What it is about, for programs: `files_not_taken`, `rows_superseded`, …
+        kind: The kind of notice, for programs: `files_not_taken`, `rows_superseded`, …
         table: The table of the step.
         message: What happened, for people.
-        count: How many files, columns or rows.
-        sample: Some of their names.
+        count: The number of files, columns or rows.
+        sample: Some of their names or contents.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class Notice:
     sample: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The notice as plain JSON values."""
+        """Return the notice as plain JSON values."""
         return {**asdict(self), "sample": list(self.sample)}
 
 
@@ -37,13 +37,13 @@ class StepResult:
     """What a step did.
 
     Attributes:
-        table: What it wrote.
-        mode: How.
-        rows: How many rows it gave.
-        seconds: How long it took.
-        dropped: By condition, rows that were left out.
-        warned: By condition, rows that are not as it says.
-        inputs: How many new files it took in, by source.
+        table: The table that it wrote.
+        mode: How the rows were written: `append`, `merge`, `apply` or `overwrite`.
+        rows: The number of rows that the step's function returned.
+        seconds: How long the step took.
+        dropped: The number of rows left out, by condition.
+        warned: The number of rows for which a condition is not true, by condition.
+        inputs: The number of new files read, by source.
     """
 
     table: str
@@ -60,14 +60,14 @@ class RunResult:
     """What a run did.
 
     Attributes:
-        pipeline: Which.
-        run_id: The id of its transaction; None where there was nothing new.
-        versions: The new version of each table that it changed.
-        steps: What each step did, in order; steps without anything new are left out.
-        seconds: How long it took.
-        attempts: How often it was tried.
-        bundle: Everything that is known of it, as it is kept in the log and on disk.
-        bundle_path: Where it is on disk, below the warehouse.
+        pipeline: The name of the pipeline.
+        run_id: The id of the run's transaction; None if there was no new input.
+        versions: The new version of each table that the run changed.
+        steps: What each step did, in order; steps without new input are left out.
+        seconds: How long the run took.
+        attempts: How often the run was tried.
+        bundle: The record of the run, as stored in the log and on disk.
+        bundle_path: The path of the bundle on disk, below the warehouse.
         notices: What was left out: files that are not read, columns, rows of the same key.
     """
 
@@ -88,23 +88,23 @@ class RunResult:
 
     @property
     def rows(self) -> int:
-        """Rows that all steps gave."""
+        """The number of rows that all steps returned."""
         return sum(s.rows for s in self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        """The bundle of a run that committed; else its notices."""
+        """Return the bundle of a run that committed; otherwise the run's notices."""
         if not self.committed:
             return {"pipeline": self.pipeline, "committed": False, "notices": self.notices}
         return {**self.bundle, "committed": True, "bundle": self.bundle_path}
 
 
 def named(names: Sequence[str]) -> str:
-    """The first names, and how many more there are, for a message."""
+    """Return the first names, and how many more there are, as text for a message."""
     shown = ", ".join(names[:SAMPLE])
     more = len(names) - SAMPLE
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun: `1 row`, `2 rows`."""
+    """Return a number with its noun: `1 row`, `2 rows`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

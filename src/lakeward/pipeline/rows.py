@@ -1,15 +1,17 @@
-"""A step's rows in Spark: the new rows of its input tables, and writing what it returns.
+"""A step's rows in Spark: the new rows of its input tables, and writing the rows it returns.
 
 Only methods of the frames are used, so that Spark need not be imported.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from lakeward.context import LakeContext
 from lakeward.engines.spark.settings import with_catalog
+from lakeward.engines.spark.types import cut_types
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
@@ -17,34 +19,42 @@ from lakeward.formats.registry import format_of
 from lakeward.log import commits, files
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.definition import Definition
+from lakeward.model.file import is_full
 from lakeward.model.generated import generated_ids
 from lakeward.model.quoting import identifier
 from lakeward.pipeline.changed import CHANGE_COLUMNS, DELETES, ORDERED
 from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.keys import ORDER
-from lakeward.pipeline.plan import NewVersions, check_readable
+from lakeward.pipeline.plan import NewVersions, Way, way_to_read
 from lakeward.pipeline.results import SAMPLE, Notice, named
+from lakeward.read.snapshot import at_version
 from lakeward.write.commit.publications import publish_backlog
-from lakeward.write.spark.executor import append_once
+from lakeward.write.spark.executor import append_once, changes_until
 from lakeward.write.transaction.transaction import Transaction
 
 DELETE: Final = "_lakeward_delete"
-"""Marks the rows of a step that delete the row of their key."""
-_INTEGERS: Final = ("int8", "int16", "int32", "int64")
+"""The column that marks the rows of a step that delete the row of their key."""
+_SCHEME: Final = "^([A-Za-z][A-Za-z0-9+.-]*:)?/*"
+_FILE_PATH: Final = (
+    f"regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '{_SCHEME}', '')"
+)
+"""A SQL expression: the path of a row's file. Spark encodes it as a URI, whose plus is a plus."""
 _FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def fresh(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
-    """The rows of a table's new versions, up to the planned one, without this transaction's own."""
+    """Return the rows of a table's new versions, up to the planned one, without this run's rows."""
     head = found.head
-    by_feed = check_readable(found, context)
+    way = way_to_read(found, context)
+    if way is Way.LOG:
+        return _by_log(tx, context, found)
     if format_of(head).has_catalog:
         return _fresh_iceberg(tx, context, found)
     if not context.storage.exists(commit_path(head.location, head.version)):
         publish_backlog(context, head)
     reader = tx.spark.read.format("delta")
     location = context.storage.uri(head.location)
-    if by_feed:
+    if way is Way.FEED:
         feed = (
             reader.option("readChangeFeed", "true")
             .option("startingVersion", found.versions[0])
@@ -58,17 +68,30 @@ def fresh(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
     if found.before is None:
         return table
     with context.database.read() as session:
-        names = [
-            f.path.rpartition("/")[2]
-            for v in found.versions
-            for f in files.added_at(session, head.table_id, v)
-        ]
-    own = table.selectExpr("*", "substring_index(_metadata.file_path, '/', -1) AS _lakeward_file")
+        added = [f for v in found.versions for f in files.added_at(session, head.table_id, v)]
+    names = [_path(f.path if is_full(f.path) else f"{location}/{f.path}") for f in added]
+    own = table.selectExpr("*", f"{_FILE_PATH} AS _lakeward_file")
     return own.filter(own["_lakeward_file"].isin(names)).drop("_lakeward_file")
 
 
+def _by_log(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
+    """Return the rows that new versions added, also if they are in other files by now."""
+    head, first = found.head, found.versions[0]
+    with context.database.read() as session:
+        # A version that added no file, as an alteration makes, has no new rows.
+        wanted = {v for v in found.versions if files.added_at(session, head.table_id, v)}
+        until = at_version(context, session, head, head.version)
+    skip = frozenset(range(first, head.version + 1)) - wanted
+    return changes_until(tx, until, first, skip=skip).drop(*_FEED)
+
+
+def _path(address: str) -> str:
+    """Return the address of a file without its scheme, as `_FILE_PATH` computes it."""
+    return re.sub(_SCHEME, "", address)
+
+
 def _fresh_iceberg(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
-    """Append scans over each range of new versions; the versions between were read before."""
+    """Return the rows that append scans find in each range of new versions."""
     head = found.head
     versions = found.versions
     if found.before is None:
@@ -100,7 +123,7 @@ def _fresh_iceberg(tx: Transaction, context: LakeContext, found: NewVersions) ->
 
 
 def _ranges(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Versions as ranges without gaps, first and last of each."""
+    """Yield the versions as ranges without gaps: first and last version of each."""
     low = high = versions[0]
     for version in versions[1:]:
         if version != high + 1:
@@ -111,9 +134,9 @@ def _ranges(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def put_once(tx: Transaction, step: Step, rows: Any) -> Any:
-    """Append the rows and return them as read back from the table; None for other modes.
+    """In mode `append`, append rows and return them as read back from the table; else None.
 
-    Spark computes them once, and they need not be persisted.
+    Spark computes the rows once, and they need not be persisted.
     """
     if step.mode is not Mode.APPEND:
         return None
@@ -121,7 +144,7 @@ def put_once(tx: Transaction, step: Step, rows: Any) -> Any:
 
 
 def put(tx: Transaction, step: Step, rows: Any) -> None:
-    """Append, overwrite or merge the rows of a step."""
+    """Append, overwrite or merge the rows of a step, according to its mode."""
     target = str(step.target)
     if step.mode is Mode.APPEND:
         tx.append(target, rows, schema_mode=step.schema_mode)
@@ -158,9 +181,9 @@ def _merge(tx: Transaction, step: Step, rows: Any) -> None:
 
 
 def written(tx: Transaction, step: Step, rows: Any) -> Any:
-    """The rows that a step wrote, as its table has them now, for a later step.
+    """Return the rows that a step wrote, as its table has them now, for a later step.
 
-    Deleted rows are left out. Where the table had a newer row of a key, that row comes instead.
+    Deleted rows are left out. If the table had a newer row of a key, it is returned instead.
     """
     if step.latest is None:
         return rows.filter(f"NOT {DELETE}").drop(DELETE) if step.marks_deletes else rows
@@ -171,9 +194,9 @@ def written(tx: Transaction, step: Step, rows: Any) -> Any:
 
 
 def marked(step: Step, rows: Any) -> Any:
-    """The rows with a column that marks those which delete, and one that orders changes.
+    """Return the rows with a column that marks deletions, and, for changes, one that orders them.
 
-    Raises `InvalidInput` where changes are to be applied, and the rows do not say what they are.
+    Raise `InvalidInput` if changes are to be applied and the rows lack the columns of changes.
     """
     if step.mode is Mode.APPLY:
         missing = [c for c in CHANGE_COLUMNS if c not in rows.columns]
@@ -188,7 +211,7 @@ def marked(step: Step, rows: Any) -> Any:
 
 
 def checked(step: Step, returned: Any) -> Any:
-    """Return the frame that a step's function returned; `InvalidInput` if it is something else."""
+    """Return the frame that a step's function returned; raise `InvalidInput` if it is no frame."""
     if hasattr(returned, "_jdf"):
         return returned
     kind = type(returned).__name__
@@ -198,10 +221,11 @@ def checked(step: Step, returned: Any) -> Any:
 
 
 def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Notice]]:
-    """Select the table's columns in its order; a notice names columns that the table lacks.
+    """Select the table's columns in its order; return the rows, and notices of other columns.
 
-    With a `schema_mode` these are kept, and nullable columns may be missing. Raises `InvalidInput`
-    for a missing column, `SchemaMismatch` where values would be truncated.
+    With a `schema_mode`, columns that the table lacks are kept, and nullable columns may be
+    missing. Raise `InvalidInput` for a missing column, `SchemaMismatch` if values would be
+    truncated.
     """
     table = str(step.target)
     generated = generated_ids(definition)
@@ -213,13 +237,10 @@ def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Not
         what = f"The step for {table} gives no column {missing[0]!r}."
         hint = f"It gives {', '.join(rows.columns)}."
         raise InvalidInput(what, hint=hint, table=table, column=missing[0])
-    for given in rows.schema.fields:
-        kind = given.dataType.simpleString()
-        if given.name in columns and _is_cut(kind, str(columns[given.name].type)):
-            kept = columns[given.name].type
-            what = f"Column {given.name} of {table} is {kept}, and the step gives {kind}."
-            hint = "Values would lose a part: cast or round the column in the step."
-            raise SchemaMismatch(what, hint=hint, table=table, column=given.name)
+    for column, kind, kept in cut_types(rows.schema, definition.schema):
+        what = f"Column {column} of {table} is {kept}, and the step gives {kind}."
+        hint = "Values would lose a part: cast or round the column in the step."
+        raise SchemaMismatch(what, hint=hint, table=table, column=column)
     own = {DELETE, ORDER} | (set(CHANGE_COLUMNS) if step.mode is Mode.APPLY else set())
     extra = [c for c in rows.columns if c not in own and c not in definition.schema.by_name]
     notices = []
@@ -233,18 +254,3 @@ def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Not
         )
     wanted += [c for c in (DELETE, ORDER) if c in rows.columns]
     return rows.select(*(identifier(c) for c in wanted)), notices
-
-
-def _is_cut(given: str, table: str) -> bool:
-    """Whether Spark would truncate values of one type to store them in a column of another."""
-    scale = _decimals(given)
-    if table in _INTEGERS:
-        return given in ("float", "double") or scale > 0
-    if table.startswith("decimal"):
-        return scale > _decimals(table)
-    return table == "date" and given.startswith("timestamp")
-
-
-def _decimals(kind: str) -> int:
-    """Digits after the point of a decimal; -1 of other types."""
-    return int(kind.rstrip(")").rpartition(",")[2]) if kind.startswith("decimal(") else -1

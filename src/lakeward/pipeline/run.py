@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -12,11 +13,10 @@ from typing import Any, Final, Protocol
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lakeward.context import LakeContext, LakeLike, context_of
-from lakeward.errors import Conflict
+from lakeward.errors import Conflict, InvalidInput, UnsupportedFeature, without_values
 from lakeward.log import heads, inputs, runs
 from lakeward.log.database import Session
-from lakeward.log.runs import Run
-from lakeward.model import events
+from lakeward.model import event_names
 from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.definition import Definition
 from lakeward.model.events import PipelineEvent
@@ -27,13 +27,17 @@ from lakeward.pipeline import bundle, expectations, rows
 from lakeward.pipeline.bundle import Progress
 from lakeward.pipeline.changed import Written, changed, needs_before
 from lakeward.pipeline.code import errors_of
-from lakeward.pipeline.declaration import Changes, Declaration, Landing, Mode, Step, Whole
+from lakeward.pipeline.declaration import Changes, Declaration, Landing, Mode, New, Step, Whole
+from lakeward.pipeline.keeping import keep_completed, keep_failed, row_of
 from lakeward.pipeline.keys import Candidates
 from lakeward.pipeline.landed import landed
 from lakeward.pipeline.landed_text import REJECTED, REJECTED_SCHEMA
-from lakeward.pipeline.plan import PlannedStep, plan, schema_mode_of
+from lakeward.pipeline.plan import NewVersions, PlannedStep, plan, schema_mode_of
 from lakeward.pipeline.results import RunResult, StepResult
+from lakeward.write.commit.outcome import happened, outcome
+from lakeward.write.spark.origins import marked
 from lakeward.write.tables import create as tables
+from lakeward.write.transaction.registration import checked_id
 from lakeward.write.transaction.transaction import Transaction
 
 _ATTEMPTS: Final = 5
@@ -47,13 +51,13 @@ _REJECTED_TABLE: Final[Mapping[str, Any]] = {
 
 
 class Observer(Protocol):
-    """Is called at the beginning and end of each step of a run."""
+    """An object that is called at the beginning and end of each step of a run."""
 
     def begins(self, table: str, number: int, of: int) -> None:
-        """A step begins."""
+        """Called before a step: its table, its number from 1 on, and the number of all steps."""
 
     def ends(self, result: StepResult) -> None:
-        """A step is over."""
+        """Called after a step, with its result."""
 
 
 def run(
@@ -63,8 +67,13 @@ def run(
     *,
     landing: str | None = None,
     observe: Observer | None = None,
+    run_id: str | None = None,
 ) -> RunResult:
     """Run a pipeline once; see `Pipeline.run`."""
+    if run_id is not None:
+        before = committed(pipeline.name, context_of(lake), run_id)
+        if before is not None:
+            return before
     prepare(pipeline, lake)
     patience = Retrying(
         retry=retry_if_exception_type(Conflict),
@@ -73,23 +82,42 @@ def run(
         reraise=True,
     )
     numbers = itertools.count(1)
-
-    def once() -> RunResult:
-        progress = Progress(pipeline, attempts=next(numbers))
-        begun.append(progress)
-        return _attempt(progress, lake, spark, landing, observe)
-
     context, begun, since = context_of(lake), list[Progress](), time.monotonic()
-    try:
-        result = patience(once)
-    except BaseException as error:
-        run_id = begun[-1].run_id or None
-        what = f"{type(error).__name__}: {error}"
-        _announce(context, pipeline.name, run_id, "failed", {}, since, what)
-        raise
-    state = "nothing" if result.run_id is None else "ratified"
-    _announce(context, pipeline.name, result.run_id, state, result.versions, since, None)
+    tracer = context.events.tracer
+    with nullcontext() if tracer is None else tracer.run(pipeline.name) as span:
+
+        def once() -> RunResult:
+            begun.append(Progress(pipeline, attempts=next(numbers), span=span))
+            return _attempt(begun[-1], lake, spark, landing, observe, run_id)
+
+        try:
+            result = patience(once)
+        except BaseException as error:
+            done = begun[-1].versions
+            if done is None:
+                what = without_values(error)
+                _announce(context, begun[-1], "failed", {}, since, what)
+            else:
+                _announce(context, begun[-1], "ratified", done, since, None)
+            raise
+        state = "nothing" if result.run_id is None else "ratified"
+        _announce(context, begun[-1], state, result.versions, since, None)
     return result
+
+
+def committed(pipeline: str, context: LakeContext, run_id: str) -> RunResult | None:
+    """Return the result of a committed run; see `Pipeline.committed`."""
+    if not happened(context, checked_id(run_id)):
+        return None
+    with context.database.read() as session:
+        found = runs.one(session, run_id)
+    if found is None or found.pipeline != pipeline:
+        what = f"Transaction {run_id} is committed, and it was no run of pipeline {pipeline}."
+        raise InvalidInput(what, hint="Choose another run_id.", transaction_id=run_id)
+    versions = outcome(context, run_id).versions
+    steps = tuple(StepResult(**step) for step in found.bundle["steps"])
+    seconds = (found.ended_ms - found.started_ms) / 1000
+    return RunResult(pipeline, run_id, versions, steps, seconds, bundle=found.bundle)
 
 
 def prepare(pipeline: Declaration, lake: LakeLike) -> list[str]:
@@ -100,7 +128,16 @@ def prepare(pipeline: Declaration, lake: LakeLike) -> list[str]:
             aside = TableName.parse(f"{step.target}{REJECTED}")
             wanted[aside] = {**_REJECTED_TABLE, "format": step.table["format"]}
     with context_of(lake).database.read() as session:
-        missing = {n: t for n, t in wanted.items() if heads.find(session, n) is None}
+        known = {name: heads.find(session, name) for name in wanted}
+    for name, head in known.items():
+        if head is not None and not head.guarded:
+            what = (
+                f"Table {name} is not guarded: its published files decide what is committed, so"
+                " the input of a run cannot be recorded together with its rows."
+            )
+            hint = "Adopt it with guard=True, or write to it with lake.sink."
+            raise UnsupportedFeature(what, hint=hint, table=str(name))
+    missing = {n: t for n, t in wanted.items() if known[n] is None}
     for name, table in missing.items():
         tables.create(
             context_of(lake),
@@ -120,6 +157,7 @@ def _attempt(
     spark: Any,
     landing: str | None,
     observe: Observer | None,
+    run_id: str | None,
 ) -> RunResult:
     context, pipeline = context_of(lake), progress.pipeline
     found = plan(pipeline, context, landing)
@@ -128,7 +166,9 @@ def _attempt(
         seconds = time.monotonic() - progress.began
         return RunResult(pipeline.name, None, seconds=seconds, notices=found.notices)
     reach("pipeline.planned")
-    tx: Transaction = lake.transaction(spark=spark, message=f"pipeline {pipeline.name}")
+    tx: Transaction = lake.transaction(
+        spark=spark, message=f"pipeline {pipeline.name}", transaction_id=run_id
+    )
     progress.run_id = tx.transaction_id
     engines = bundle.engines(spark)
     kept: list[Any] = []
@@ -139,19 +179,17 @@ def _attempt(
             bases = dict(tx.bases)
             tx.on_ratify(lambda session: _record(session, progress, tx))
             known = bundle.known(progress, bases, engines)
-            tx.on_ratify(lambda session: runs.put(session, _row(progress, "ratified", known)))
+            tx.on_ratify(lambda session: runs.put(session, row_of(progress, "ratified", known)))
         result = tx.commit()
     except BaseException as error:
         if not isinstance(error, Conflict) or progress.attempts == _ATTEMPTS:
-            _failed(context, progress, engines, error)
+            keep_failed(context, progress, engines, error)
         raise
     finally:
         for frame in kept:
             frame.unpersist()
     reach("pipeline.committed")
-    full = bundle.completed(known, context, result.versions, time.monotonic() - progress.began)
-    row = _row(progress, "ratified", full)
-    path = _keep(context, row)
+    row, path = keep_completed(context, progress, known, result.versions)
     return RunResult(
         pipeline.name,
         tx.transaction_id,
@@ -167,22 +205,28 @@ def _attempt(
 
 def _announce(
     context: LakeContext,
-    pipeline: str,
-    run_id: str | None,
+    progress: Progress,
     state: str,
     versions: Mapping[str, int],
     since: float,
     error: str | None,
 ) -> None:
-    """Count a run that ended, and deliver `pipeline`."""
-    seconds = time.monotonic() - since
+    """Count a run that ended, end its span, and deliver `pipeline`."""
+    seconds, own = time.monotonic() - since, progress.run_id or None
     context.counters.add(f"runs_{state}")
     context.counters.time("run", seconds)
-    ended = to_datetime(now_ms())
+    if progress.span is not None:
+        progress.span.end(state, own, versions)
     event = PipelineEvent(
-        pipeline, run_id, state, MappingProxyType(dict(versions)), seconds, error, ended
+        progress.pipeline.name,
+        own,
+        state,
+        MappingProxyType(dict(versions)),
+        seconds,
+        error,
+        to_datetime(now_ms()),
     )
-    context.events.deliver(events.PIPELINE, event)
+    context.events.deliver(event_names.PIPELINE, event)
 
 
 def _steps(
@@ -198,6 +242,7 @@ def _steps(
         if observe is not None:
             observe.begins(str(step.target), number, len(progress.planned))
         progress.at_work, progress.since = step, time.monotonic()
+        recorded = tx.flows
         with errors_of(str(step.target), step.code):
             frames = {n: _frame(progress, tx, context, planned, n, written) for n in step.inputs}
             later = [p.step for p in progress.planned[number:]]
@@ -220,7 +265,8 @@ def _steps(
             if not is_put:
                 rows.put(tx, step, known)
         written[step.target] = Written(step, known, before)
-        _note_sources(tx, planned)
+        if tx.flows[0] == recorded[0] or tx.flows[1] > recorded[1]:
+            _note_sources(tx, planned)
         result = StepResult(
             str(step.target),
             step.mode.value,
@@ -232,13 +278,15 @@ def _steps(
         )
         progress.steps.append(result)
         progress.at_work = None
+        if progress.span is not None:
+            progress.span.step(result.table, result.seconds, result.rows)
         reach("pipeline.step")
         if observe is not None:
             observe.ends(result)
 
 
 def _note_sources(tx: Transaction, planned: PlannedStep) -> None:
-    """Record the tables and files that a step read, for lineage."""
+    """Record all tables and files of a step's inputs, if lineage of its plan is incomplete."""
     step = planned.step
     files = [found.directory.full(f) for found in planned.files.values() for f in found.files]
     tables = {str(s.table) for s in step.inputs.values() if not isinstance(s, Landing)}
@@ -258,7 +306,20 @@ def _frame(
         frame, notices = landed(tx, planned.files[name], str(planned.step.target))
         progress.notices += notices
         return frame
-    found, table, own = planned.tables.get(name), str(source.table), written.get(source.table)
+    # Whatever a frame is made of, its rows are those of the table.
+    found, own = planned.tables.get(name), written.get(source.table)
+    return marked(_table_frame(progress, tx, context, source, found, own), source.table)
+
+
+def _table_frame(
+    progress: Progress,
+    tx: Transaction,
+    context: LakeContext,
+    source: New | Whole | Changes,
+    found: NewVersions | None,
+    own: Written | None,
+) -> Any:
+    table = str(source.table)
     if isinstance(source, Changes):
         frame, version = changed(tx, source, found, own)
         if found is not None:
@@ -274,7 +335,7 @@ def _frame(
     if found is not None and found.versions:
         frames.append(rows.fresh(tx, context, found))
     if not frames:
-        return tx.read(str(source.table)).limit(0)
+        return tx.read(table).limit(0)
     out = frames[0]
     for more in frames[1:]:
         out = out.unionByName(more.select(*out.columns))
@@ -282,7 +343,7 @@ def _frame(
 
 
 def _defined(context: LakeContext, step: Step) -> tuple[Definition, Step]:
-    """The definition of a step's table, and the step with the table's schema mode."""
+    """Return the definition of a step's table, and the step with the table's schema mode."""
     with context.database.read() as session:
         head = heads.get(session, step.target)
         definition = context.definition(session, head)
@@ -290,7 +351,7 @@ def _defined(context: LakeContext, step: Step) -> tuple[Definition, Step]:
 
 
 def _record(session: Session, progress: Progress, tx: Transaction) -> None:
-    """Record what was taken in; `Conflict` where another run took some of it meanwhile."""
+    """Record the processed input; raise `Conflict` if another run has processed it meanwhile."""
     consumer = progress.pipeline.name
     for planned in progress.planned:
         for found in planned.files.values():
@@ -306,29 +367,3 @@ def _record(session: Session, progress: Progress, tx: Transaction) -> None:
 def _taken(progress: Progress, source: str) -> Conflict:
     what = f"Another run of {progress.pipeline.name} took what is new of {source} meanwhile."
     return Conflict(what, hint="Nothing was committed. Run it again.")
-
-
-def _failed(
-    context: LakeContext, progress: Progress, engines: Mapping[str, str], error: BaseException
-) -> None:
-    """Keep the bundle of a failed run; an error while keeping it becomes a note."""
-    known = bundle.known(progress, {}, engines)
-    full = bundle.failed(known, progress, error)
-    try:
-        _keep(context, _row(progress, "failed", full))
-    except Exception as other:  # noqa: BLE001  the store may be what failed
-        error.add_note(f"The run's bundle could not be kept: {type(other).__name__}: {other}")
-
-
-def _keep(context: LakeContext, row: Run) -> str:
-    """Write a bundle to the log and to a file; return the file's path."""
-    with context.database.write() as session:
-        runs.put(session, row)
-    path = f"_lakeward/runs/{bundle.file_name(row)}"
-    context.storage.put(path, bundle.text(row.bundle))
-    return path
-
-
-def _row(progress: Progress, state: str, known: Mapping[str, Any]) -> Run:
-    full = {**known, "state": state}
-    return Run(progress.run_id, progress.pipeline.name, state, progress.started_ms, now_ms(), full)

@@ -1,8 +1,8 @@
-"""Does work ahead in threads, and returns the results in order.
+"""Processes pieces of work ahead in threads, and yields the results in order.
 
-Small pieces are done ahead, as many as fit into a bounded number of bytes. A large piece is done in
-the consumer's thread when its turn comes, so that no more of it is in memory than the consumer
-takes.
+Small pieces are processed ahead, up to a limit of bytes, also while a large piece is processed. A
+large piece is processed in the consumer's thread when its turn comes, so that no more of it is in
+memory than the consumer takes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PIECES: Final = 16
 def in_order(
     pieces: Iterable[_In], work: Callable[[_In], Iterator[_Out]], size: Callable[[_In], int]
 ) -> Iterator[_Out]:
-    """Yield the results of all pieces, in their order."""
+    """Yield the results of `work` for all pieces, in order; `size` returns the bytes of a piece."""
     waiting: deque[tuple[_In, int, Future[list[_Out]] | None]] = deque()
     source = iter(pieces)
     held, is_over = 0, False
@@ -36,14 +36,19 @@ def in_order(
                         is_over = True
                         break
                     count = size(piece)
-                    future = pool.submit(_all, work, piece) if count <= _SMALL else None
-                    held += count
+                    future = None
+                    if count <= _SMALL:
+                        future = pool.submit(_all, work, piece)
+                        held += count
                     waiting.append((piece, count, future))
                 if not waiting:
                     return
                 piece, count, future = waiting.popleft()
-                yield from work(piece) if future is None else future.result()
-                held -= count
+                if future is None:
+                    yield from work(piece)
+                else:
+                    yield from future.result()
+                    held -= count
         finally:
             for _, _, future in waiting:
                 if future is not None:

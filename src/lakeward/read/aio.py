@@ -1,4 +1,4 @@
-"""Rows in an event loop: the same forms, awaited; a cancelled task ends its reading."""
+"""Reads rows in an event loop, by awaited methods; cancelling a task stops its reading."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.model.shown import Shown
 
 
 class Rows(Protocol):
-    """A table or a snapshot, as far as its rows are read."""
+    """The methods of a table or a snapshot that read its rows."""
 
     def to_reader(
         self,
@@ -25,7 +25,7 @@ class Rows(Protocol):
         where: str | None = None,
         params: Params | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches."""
+        """Return the rows as a stream of record batches."""
 
     def head(
         self,
@@ -35,16 +35,16 @@ class Rows(Protocol):
         where: str | None = None,
         params: Params | None = None,
     ) -> pa.Table:
-        """The first rows."""
+        """Return the first rows."""
 
     def count(self, where: str | None = None, *, params: Params | None = None) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
 
 
 class AsyncRows(Shown):
-    """Rows that are awaited: `await table.aio().to_arrow()`. They are read in a thread.
+    """Reads rows in a thread, by awaited methods: `await table.aio().to_arrow()`.
 
-    A task that is cancelled ends the reading after the batch that is being read.
+    Cancelling a task stops the reading after the current batch.
 
     Attributes:
         source: The table or snapshot itself.
@@ -60,7 +60,7 @@ class AsyncRows(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> pa.Table:
-        """The rows as an Arrow table; see `Table.to_arrow`."""
+        """Return the rows as an Arrow table; see `Table.to_arrow`."""
         stop = Event()
         return await awaited(
             partial(_collected, self.source, columns, where_text(where, params), stop),
@@ -74,7 +74,7 @@ class AsyncRows(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> Any:
-        """The rows as a frame of pandas; see `Table.to_pandas`."""
+        """Return the rows as a pandas DataFrame; see `Table.to_pandas`."""
         rows = await self.to_arrow(columns=columns, where=where, params=params)
         return await awaited(partial(frames.to_pandas, rows))
 
@@ -85,7 +85,7 @@ class AsyncRows(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> Any:
-        """The rows as a frame of Polars; see `Table.to_polars`."""
+        """Return the rows as a Polars DataFrame; see `Table.to_polars`."""
         rows = await self.to_arrow(columns=columns, where=where, params=params)
         return await awaited(partial(frames.to_polars, rows))
 
@@ -97,13 +97,13 @@ class AsyncRows(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> pa.Table:
-        """The first rows; see `Table.head`."""
+        """Return the first rows; see `Table.head`."""
         return await awaited(
             partial(self.source.head, n, columns=columns, where=where, params=params)
         )
 
     async def count(self, where: str | None = None, *, params: Params | None = None) -> int:
-        """How many rows there are; see `Table.count`."""
+        """Return the number of rows; see `Table.count`."""
         return await awaited(partial(self.source.count, where, params=params))
 
     async def batches(
@@ -116,7 +116,7 @@ class AsyncRows(Shown):
         """Yield the rows as record batches: `async for batch in table.aio().batches()`.
 
         Args:
-            columns: Names, in the order wanted; all when None.
+            columns: The names of columns to return, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
         """
@@ -136,7 +136,7 @@ class AsyncRows(Shown):
 def _collected(
     source: Rows, columns: Sequence[str] | None, where: str | None, stop: Event
 ) -> pa.Table:
-    """All rows, unless the reading is to stop."""
+    """Return all rows, or those read until `stop` was set."""
     with source.to_reader(columns=columns, where=where) as reader:
         batches = []
         for batch in reader:

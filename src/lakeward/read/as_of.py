@@ -25,11 +25,11 @@ _CLAUSE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """A point in a table's history, as a statement names it.
+    """A point in a table's history, as given in a statement.
 
     Attributes:
         value: A version, a tag or a time.
-        is_time: Whether it is a time.
+        is_time: Whether `value` is a time.
     """
 
     value: int | str
@@ -37,7 +37,7 @@ class AsOf:
 
 
 def clause_at(text: str, start: int) -> tuple[AsOf, int] | None:
-    """Parse the clause at a position; return it and where the text continues; None without one.
+    """Parse the clause at a position; return it and the position after it; None if there is none.
 
     Expressions that have to be evaluated are not supported.
     """
@@ -53,7 +53,7 @@ def clause_at(text: str, start: int) -> tuple[AsOf, int] | None:
 
 
 def at(context: LakeContext, session: Session, head: Head, place: AsOf) -> TableSnapshot:
-    """Return a table at that point. Raises the errors of `moments.at`."""
+    """Return a table at a point in its history. Raises the errors of `moments.at`."""
     if place.is_time:
         seconds = place.value * 1000 if isinstance(place.value, int) else place.value
         return moments.at(context, session, head, timestamp=seconds)

@@ -1,6 +1,6 @@
 """Skips files whose Bloom filters exclude the values of a condition.
 
-The condition must say that a column equals a value, or is one of several. Table properties name the
+Only conditions that a column equals a value, or one of several, are used. Table properties list the
 columns that have filters.
 """
 
@@ -68,7 +68,10 @@ def _in_files(field: Field) -> Field:
 def _wanted(
     definition: Definition, where: Expression, names: frozenset[str]
 ) -> Mapping[Field, Sequence[Value]]:
-    """Return the values that columns with filters, of these names, must have, by column."""
+    """Return, by column, the values that a condition requires of columns with filters.
+
+    `names` are the columns that have filters.
+    """
     out: dict[Field, Sequence[Value]] = {}
     for term in conjuncts(where) if names else ():
         match term:

@@ -17,18 +17,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeward.context import LakeContext
-from lakeward.engines.arrow.net_rows import NetRows, net_rows
+from lakeward.engines.arrow.net_rows import NetRows, Sides, net_rows
 from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.engines.arrow.source import is_named_as_ours
-from lakeward.engines.arrow.spill import Spill
 from lakeward.formats.delta.changes import (
     CHANGE_TYPE,
     DELETED,
@@ -43,13 +43,13 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
+from lakeward.read.change_files import Kinds, old_first, old_kinds_first, split
 from lakeward.read.changed_files import ChangedFiles
 from lakeward.read.past_columns import missing_ids, names_read_by, optional, past_column
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import deleted_of, equality_of, read_files
 
 _MEMORY: Final = 256 * 2**20
-Kinds = Iterator[tuple[str | None, pa.Table]]
 
 
 class ChangeReader:
@@ -58,7 +58,7 @@ class ChangeReader:
     Args:
         context: The lake's context.
         head: The table's head.
-        shown: The definition whose columns the rows get.
+        shown: The definition whose columns the rows have.
         columns: The names of these columns, in order.
         where: Only rows for which it is true are returned.
         key: Columns by which a deleted and an inserted row are paired as an update.
@@ -144,7 +144,8 @@ class ChangeReader:
         # under its key is not an update, nor one that a commit with all files has twice.
         has_feed = self._format.has_change_feed(found.definition)
         cancel = bool(self._key) or found.whole or not has_feed
-        yield from self._net(before, after, cancel=cancel)
+        # Rows that do not fit into memory are compared in parts, each with old and new values.
+        yield from old_kinds_first(self._net(before, after, cancel=cancel))
 
     def sides(
         self,
@@ -155,9 +156,10 @@ class ChangeReader:
         *,
         whole: bool = False,
     ) -> tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]]:
-        """Return all rows of removed files and of added files, each read by its own definition.
+        """Return the rows of the removed files, and those of the added files.
 
-        For a file that only got another deletion vector, unless `whole`: the rows that one has.
+        Each side is read by its own definition. If only the deletion vector of a file changed, only
+        the rows that one vector deletes and the other does not are returned; all with `whole`.
         """
         kept = {} if whole else {f.path: f for f in came}
         again = [(f, kept[f.path]) for f in gone if f.path in kept]
@@ -183,7 +185,7 @@ class ChangeReader:
             optional(self._schema),
             key=self._key,
             cancel=cancel,
-            memory=min(self._context.merge_memory, _MEMORY),
+            memory=self._memory,
         )
         for part in found:
             yield from _by_kind(part)
@@ -194,16 +196,26 @@ class ChangeReader:
         names = self._shown.schema.names if self._key else self._columns
         batches = self._read(told, found.definition, names, told=True)
         if not self._key:
-            yield from _old_first(batches)
+            yield from old_first(batches)
             return
-        held: dict[str, list[pa.Table]] = {}
-        for kind, rows in _split(batches):
-            if kind in (INSERTED, DELETED):
-                held.setdefault(kind, []).append(rows)
-            else:
-                yield kind, rows
-        sides = [(b for t in held.get(k, ()) for b in t.to_batches()) for k in (DELETED, INSERTED)]
-        yield from self._net(*sides, cancel=True)
+        yield from old_kinds_first(self._told_by_key(batches))
+
+    def _told_by_key(self, batches: Iterable[pa.RecordBatch]) -> Kinds:
+        """Yield the rows of change files; deleted and inserted rows of one key are an update."""
+        with closing(Sides(optional(self._schema), self._key, self._memory)) as sides:
+            for kind, rows in split(batches):
+                if kind not in (INSERTED, DELETED):
+                    yield kind, rows
+                    continue
+                add = sides.add_after if kind == INSERTED else sides.add_before
+                for batch in rows.to_batches():
+                    add(batch)
+            for part in sides.net():
+                yield from _by_kind(part)
+
+    @property
+    def _memory(self) -> int:
+        return min(self._context.merge_memory, _MEMORY)
 
     def _read(
         self,
@@ -221,7 +233,7 @@ class ChangeReader:
         chosen = [self._fitting(f) for f in wanted if told or late or self._may_match(f)]
         if not chosen:
             return
-        shown = self._change_definition() if told else self._shown
+        shown = self._change_definition if told else self._shown
         wide = list(dict.fromkeys((*names, *late)))
         known = [n for n in wide if by_name[n].id not in missing]
         extra = [CHANGE_TYPE] if told else []
@@ -309,6 +321,7 @@ class ChangeReader:
             return file
         return replace(file, file=replace(file.file, partition=kept))
 
+    @cached_property
     def _change_definition(self) -> Definition:
         """Return the definition for reading change files, whose last column has no fixed id."""
         shown = self._shown
@@ -333,50 +346,6 @@ def _by_kind(found: NetRows) -> Kinds:
     ):
         if rows.num_rows:
             yield kind, rows
-
-
-def _old_first(batches: Iterable[pa.RecordBatch]) -> Kinds:
-    """Yield rows of change files, old values first; new values are buffered, on disk if many."""
-    waiting: list[pa.Table] = []
-    size, spill = 0, None
-    try:
-        for batch in batches:
-            rows = _table(batch)
-            is_old = pc.is_in(
-                batch.column(CHANGE_TYPE), value_set=pa.array([DELETED, UPDATED_FROM])
-            )
-            old = rows.filter(is_old)
-            if old.num_rows:
-                yield None, old
-            if old.num_rows == rows.num_rows:
-                continue
-            new = rows.filter(pc.invert(is_old)) if old.num_rows else rows
-            size += new.nbytes
-            if spill is None and size > _MEMORY:
-                spill = Spill(rows.schema)
-                for some in waiting:
-                    spill.write(some)
-                waiting = []
-            if spill is None:
-                waiting.append(new)
-            else:
-                spill.write(new)
-        if spill is not None:
-            waiting = [spill.finish()]
-        for some in waiting:
-            yield None, some
-    finally:
-        if spill is not None:
-            spill.close()
-
-
-def _split(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
-    """Split rows of change files by kind."""
-    for batch in batches:
-        kinds = batch.column(CHANGE_TYPE)
-        rows = _table(batch).drop_columns([CHANGE_TYPE])
-        for kind in pc.unique(kinds).to_pylist():
-            yield kind, rows.filter(pc.equal(kinds, kind))
 
 
 def _filtered(rows: pa.Table, where: Expression) -> pa.Table:

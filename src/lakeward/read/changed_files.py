@@ -73,7 +73,7 @@ def changed_files(
 def _blanks_or_returns(before: Definition, after: Definition, shown: Definition) -> bool:
     """Return whether a field of `shown`, at any depth, is dropped, or returns after a drop."""
     old, new = before.schema, after.schema
-    if old == new:
+    if before is after or old == new:
         return False
     return any((i in old.by_id) != (i in new.by_id) for i in shown.schema.by_id if i <= old.last_id)
 

@@ -26,12 +26,14 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
 from lakeward.model.parameters import Params
 from lakeward.read.ahead import in_order
+from lakeward.read.auditing import audit_read
 from lakeward.read.change_rows import ChangeReader
 from lakeward.read.changed_files import ChangedFiles, Definitions, changed_files
-from lakeward.read.moments import no_point, unknown
+from lakeward.read.moments import no_point, unknown, version_of_tag
 from lakeward.read.past_columns import optional
 from lakeward.read.scan import check_columns
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.read.widest import in_widest_types
 
 COMMIT_VERSION: Final = "_commit_version"
 COMMIT_TIMESTAMP: Final = "_commit_timestamp"
@@ -44,6 +46,7 @@ _ADDED: Final = (
 )
 CHANGE_COLUMNS: Final = tuple(f.name for f in _ADDED)
 _PAGE: Final = 32
+_PIECE_BYTES: Final = 2**20
 _MADE_ROWS: Final = 131_072
 Point = int | str | datetime
 """A version, a time or a transaction's id."""
@@ -62,13 +65,17 @@ def read_changes(
 ) -> pa.RecordBatchReader:
     """Return the changes of the versions from `since` to `last`, both included.
 
-    Rows have the columns of the snapshot; its version is the last one if `last` is None. Versions
-    in `skip` are left out.
+    Rows have the columns of the snapshot, each in the widest type that it has in these versions and
+    the one before; the snapshot's version is the last one if `last` is None. Versions in `skip` are
+    left out.
 
     Raises:
         InvalidInput: A column does not exist, or has the name of one of the added columns.
+        UnsupportedFeature: The types of a column in the range have no common one.
     """
+    until = in_widest_types(until, since, last)
     names, keys = checked_names(until, columns, key)
+    audit_read(until.context, until.log_head, until.version, "changes", columns=columns)
     reader = ChangeReader(
         until.context,
         until.log_head,
@@ -94,11 +101,15 @@ def read_changes(
             for batch in rows.to_batches():
                 yield marks.added(batch, kind)
 
+    def piece(groups: list[list[ChangedFiles]]) -> Iterator[pa.RecordBatch]:
+        for group in groups:
+            yield from batches(group)
+
     def ahead() -> Iterator[pa.RecordBatch]:
         high = until.version if last is None else last
         found = _found(until.context, until.log_head, since, high, until.definition)
         wanted = (f for f in found if f.commit.version not in skip) if skip else found
-        yield from in_order(_groups(wanted, reader), batches, _bytes)
+        yield from in_order(_pieces(_groups(wanted, reader)), piece, _piece_bytes)
 
     return pa.RecordBatchReader.from_batches(schema, ahead())
 
@@ -106,7 +117,7 @@ def read_changes(
 def schema_of(
     shown: TableSnapshot, columns: Sequence[str] | None, key: str | Sequence[str] | None
 ) -> pa.Schema:
-    """Return the columns of changes. Raises `InvalidInput` as `checked_names` does."""
+    """Return the schema of changes; raise `InvalidInput` as `checked_names` does."""
     names, _ = checked_names(shown, columns, key)
     arrow = optional(shown.schema.to_arrow())
     return pa.schema([*(arrow.field(n) for n in names), *_ADDED])
@@ -115,7 +126,7 @@ def schema_of(
 def checked_names(
     shown: TableSnapshot, columns: Sequence[str] | None, key: str | Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the columns to show and those of the key. Raises `InvalidInput`."""
+    """Return the columns to show and those of the key; raise `InvalidInput` if one is wrong."""
     check_columns(columns, shown.definition, shown.name)
     names = shown.schema.names if columns is None else list(columns)
     taken = next((n for n in names if n in CHANGE_COLUMNS), None)
@@ -138,7 +149,7 @@ def first_version(session: Session, head: Head, since: Point) -> int:
     """Return the first version of a range, from `since`; it is part of the range.
 
     For a time: the first version that is not older. For a tag: the version after the tagged one,
-    because a tag names a state.
+    because a tag refers to a state, not to a change.
 
     Raises:
         VersionNotFound: There is no such version.
@@ -198,7 +209,7 @@ def check_range(head: Head, since: int, until: int) -> None:
 
 
 def _moment(point: object) -> int:
-    """Return a time in milliseconds; text that is no time is no tag and no transaction either."""
+    """Return a time in milliseconds; raise an error if `point` is no time."""
     if isinstance(point, bool) or not isinstance(point, str | datetime):
         raise no_point(point)
     try:
@@ -219,8 +230,14 @@ def _existing(session: Session, head: Head, version: int) -> int:
 
 
 def _tagged(session: Session, head: Head, name: object) -> int | None:
-    """Return the table's version in a tag; None if there is no such tag or it lacks the table."""
-    return tags.version_of(session, name, head.table_id) if isinstance(name, str) else None
+    """Return the table's version in a tag; None if there is no such tag.
+
+    Raises:
+        VersionNotFound: The tag is one of other tables.
+    """
+    if not isinstance(name, str) or tags.find(session, name) is None:
+        return None
+    return version_of_tag(session, head, name)
 
 
 def _named(session: Session, head: Head, name: object) -> int | None:
@@ -273,10 +290,32 @@ def _groups(source: Iterable[ChangedFiles], reader: ChangeReader) -> Iterator[li
         yield group
 
 
+def _pieces(groups: Iterable[list[ChangedFiles]]) -> Iterator[list[list[ChangedFiles]]]:
+    """Yield small groups together: a thread takes longer to begin than to read one."""
+    piece: list[list[ChangedFiles]] = []
+    size = 0
+    for group in groups:
+        own = _bytes(group)
+        if piece and (size + own > _PIECE_BYTES or len(piece) == _PAGE):
+            yield piece
+            piece, size = [], 0
+        piece.append(group)
+        size += own
+    if piece:
+        yield piece
+
+
+def _piece_bytes(piece: list[list[ChangedFiles]]) -> int:
+    return sum(map(_bytes, piece))
+
+
 def _bytes(group: list[ChangedFiles]) -> int:
     """Return how many bytes are read for some commits."""
-    every = (some for found in group for some in (found.added, found.removed, found.told))
-    return sum(f.size for some in every for f in some)
+    return sum(
+        sum(f.size for f in found.told)
+        or sum(f.size for some in (found.added, found.removed) for f in some)
+        for found in group
+    )
 
 
 class _Marks:
@@ -285,7 +324,7 @@ class _Marks:
     def __init__(self, commit: LoggedCommit, schema: pa.Schema) -> None:
         self.commit = commit
         self._schema = schema
-        moment = pa.scalar(commit.timestamp_ms * 1000, pa.int64()).cast(_ADDED[2].type)
+        moment = pa.scalar(commit.timestamp_ms * 1000, _ADDED[2].type)
         self._constant = (
             pa.scalar(commit.version, pa.int64()),
             moment,
@@ -303,6 +342,8 @@ class _Marks:
 
     def _repeated(self, value: pa.Scalar, count: int) -> pa.Array:
         made = self._made.get(value)
-        if made is None or len(made) < count:
+        if made is None:
+            made = self._made[value] = pa.repeat(value, count)
+        elif len(made) < count:
             made = self._made[value] = pa.repeat(value, max(count, min(count * 4, _MADE_ROWS)))
         return made.slice(0, count)

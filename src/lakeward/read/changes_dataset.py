@@ -1,4 +1,4 @@
-"""The rows that a range of versions changed, as a dataset of Arrow that can be read again."""
+"""The rows that a range of versions changed, as an Arrow dataset that can be read repeatedly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OF_CHANGES: Final = ("_change_type", "_commit_version", "_commit_timestamp", "_
 def changes_dataset(
     changes: Callable[[Sequence[str] | None], pa.RecordBatchReader], *, label: str
 ) -> LakeDataset:
-    """A dataset of change rows; nothing is read before its rows are asked for.
+    """Return a dataset of change rows, which are read when they are requested.
 
     Args:
-        changes: Begins to read the changes, with these columns of the table, or all when None.
-        label: What it is called when it is shown.
+        changes: Returns a reader of the changes, with the given columns, or all when None.
+        label: The name that the dataset is displayed with.
     """
     with changes(None) as reader:
         schema = Schema.from_arrow(reader.schema)
@@ -31,7 +31,7 @@ def changes_dataset(
         return []
 
     def read(_: Sequence[LoggedFile], columns: Sequence[str]) -> pa.RecordBatchReader:
-        # The columns of the change itself always come; one of the table's own is needed.
+        # The columns of the change are always read; at least one of the table must be given.
         own = [n for n in columns if n not in _OF_CHANGES]
         return changes(own or schema.names[:1])
 

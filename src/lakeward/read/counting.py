@@ -1,4 +1,4 @@
-"""Counts rows by the log where it can, and reads only files without sufficient statistics."""
+"""Counts rows by the log's statistics, and reads only files whose statistics do not suffice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def count_rows(
     condition: Expression | None,
     files: Sequence[LoggedFile],
 ) -> tuple[int, int]:
-    """Count the rows of files that satisfy a condition; return how many files were read, too."""
+    """Return how many rows of files satisfy a condition, and how many files were read for it."""
     from lakeward.model.expressions.nodes import columns as columns_in
     from lakeward.read.plan import file_always_matches
     from lakeward.read.scan import read_files

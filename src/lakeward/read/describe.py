@@ -1,4 +1,4 @@
-"""Records of a table at a version: a line for lists, all its settings, and a page of its rows."""
+"""Records of a table at a version: a summary, all its settings, and a page of its rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLUMNS: Final = 8
-"""Columns that a line shows."""
+"""How many columns `columns_line` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TableInfo:
 
     Attributes:
         bytes: The size of the version's files.
-        disk_bytes: The size of all files of the table, those of older versions too.
+        disk_bytes: The size of all files of the table, including those of older versions.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ColumnInfo(NamedTuple):
 
 
 def columns_of(schema: Schema) -> tuple[ColumnInfo, ...]:
-    """The columns of a schema, as records."""
+    """Return the columns of a schema, as records."""
     return tuple(ColumnInfo(f.id, f.name, str(f.type), f.nullable, f.comment) for f in schema)
 
 
@@ -68,9 +68,9 @@ class TableDetails(TableInfo):
 
     Attributes:
         newest_version: The newest version of the table.
-        drift: What is done about commits of other writers; None where they are kept out.
-        snapshot_id: The Iceberg snapshot of the version, where there is one.
-        metadata_location: The newest Iceberg metadata document, where there is one.
+        drift: Whether commits of other writers are adopted or refused; None for guarded tables.
+        snapshot_id: The Iceberg snapshot of the version; None if there is none.
+        metadata_location: The newest Iceberg metadata document; None if there is none.
     """
 
     newest_version: int
@@ -108,7 +108,7 @@ class PageRows:
         return python_rows(self.data)
 
     def columns(self) -> list[list[Any]]:
-        """The values of each column, as Python objects."""
+        """Return the values of each column, as Python objects."""
         from lakeward.engines.arrow.values import python_values
 
         return [python_values(column) for column in self.data.columns]
@@ -119,8 +119,8 @@ class Page(PageRows):
     """Some rows of a version.
 
     Attributes:
-        offset: How many rows come before the page.
-        data: The rows, as Arrow has them.
+        offset: How many rows are before the page.
+        data: The rows, as an Arrow table.
         more: Whether other rows follow.
     """
 
@@ -134,14 +134,17 @@ class Page(PageRows):
 
 
 def page_of(reader: pa.RecordBatchReader, offset: int, limit: int) -> tuple[pa.Table, bool]:
-    """The rows of a page, and whether others follow; no more is read than that takes."""
+    """Return the rows of a page, and whether more follow; read no more rows than necessary."""
     return next(pages_of(reader, offset, limit, max(1, limit)))
 
 
 def pages_of(
     reader: pa.RecordBatchReader, offset: int, limit: int | None, size: int
 ) -> Iterator[tuple[pa.Table, bool]]:
-    """The rows in pages of a size, at least one page; and of each whether other rows follow."""
+    """Yield pages of at most `size` rows, at least one page, each with whether more rows follow.
+
+    Skips `offset` rows, and yields at most `limit` rows in all.
+    """
     import pyarrow as pa
 
     held: list[pa.RecordBatch] = []
@@ -170,5 +173,5 @@ def columns_line(schema: Schema) -> str:
 
 
 def rows_line(count: int | None) -> str:
-    """Return the number of rows in words."""
+    """Return the number of rows as text, for display."""
     return "rows not counted" if count is None else f"{count:,} rows"

@@ -1,4 +1,4 @@
-"""What changed between two versions of a table: files, schema, properties, statistics."""
+"""Compares two versions of a table: files, schema, properties, statistics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from lakeward.model.records import HIDDEN, in_json, shown_as
 from lakeward.model.row_counts import NO_ROWS, SAMPLE, RowCounts, row_counts
 from lakeward.model.schema import Schema
 from lakeward.model.shown import html_table
-from lakeward.model.transform import value_text
-from lakeward.model.types import Type
-from lakeward.model.values import Value, from_neutral
+from lakeward.model.transform import python_value
 from lakeward.read.describe import Totals
 from lakeward.read.snapshot import TableSnapshot
 
@@ -36,14 +34,14 @@ class SchemaChange:
 
 
 class PropertyChange(NamedTuple):
-    """The old and the new value of a property; None where it was not set."""
+    """The old and the new value of a property; None if it was not set."""
 
     before: str | None
     after: str | None
 
 
 class FileInfo(NamedTuple):
-    """A file that came or went, with its partition values by column."""
+    """A file that was added or removed, with its partition values by column."""
 
     path: str
     bytes: int
@@ -52,7 +50,7 @@ class FileInfo(NamedTuple):
 
 
 class PartitionChange(NamedTuple):
-    """How many files and rows came to, and went from, a partition."""
+    """How many files and rows were added to, and removed from, a partition."""
 
     partition: str
     files_added: int
@@ -124,7 +122,7 @@ class Diff:
     @property
     @in_json
     def rows_added(self) -> int:
-        """Rows in added files, including rows of files that were added again with deletes."""
+        """Rows in added files, including files added again with other deleted rows."""
         return sum(f.file.logged_rows for f in self.added_files)
 
     @property
@@ -136,19 +134,19 @@ class Diff:
     @property
     @in_json
     def files_added(self) -> tuple[FileInfo, ...]:
-        """The added files, with their partitions as people know them."""
+        """The added files, with partition values as users see them."""
         return tuple(_file(f, self.new) for f in self.added_files)
 
     @property
     @in_json
     def files_removed(self) -> tuple[FileInfo, ...]:
-        """The removed files, with their partitions as people know them."""
+        """The removed files, with partition values as users see them."""
         return tuple(_file(f, self.old) for f in self.removed_files)
 
     @property
     @in_json
     def partitions(self) -> tuple[PartitionChange, ...]:
-        """What changed in each partition, by name."""
+        """The files and rows added to and removed from each partition, sorted by name."""
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         for place, found in enumerate((self.files_added, self.files_removed)):
             for f in found:
@@ -173,9 +171,9 @@ def diff(
     key: str | Sequence[str] | None = None,
     sample: int = SAMPLE,
 ) -> Diff:
-    """Compare two snapshots of one table by index, without listing all files of both.
+    """Compare two snapshots of one table by the log's indexes, without listing all their files.
 
-    With `rows`, the files that only one of them has are read and compared.
+    With `rows`, the files that only one of the snapshots has are read and compared.
     """
     low, high = sorted((first, second), key=lambda s: s.version)
     with low.context.database.read() as session:
@@ -210,7 +208,7 @@ def diff(
 
 
 def _changed(session: Session, table_id: int, after: int, version: int) -> RowCounts | None:
-    """The rows that the commits of a range changed; None where one of them does not tell."""
+    """Return the rows that the commits of a range changed; None if a commit does not record it."""
     total = NO_ROWS
     found = commits.history(
         session, table_id, low=after + 1, high=version, limit=max(1, version - after)
@@ -224,7 +222,7 @@ def _changed(session: Session, table_id: int, after: int, version: int) -> RowCo
 
 
 def _by_files(session: Session, table_id: int, version: int) -> RowCounts | None:
-    """The rows of a commit that only adds files or only removes some."""
+    """Return the changed rows of a commit that only adds or only removes files; None for others."""
     came = [f.file.live_rows for f in files.added_at(session, table_id, version)]
     went = [f.file.live_rows for f in files.removed_at(session, table_id, version)]
     if (came and went) or None in came or None in went:
@@ -287,16 +285,8 @@ def _partition_values(source: LoggedFile, definition: Definition) -> dict[str, A
         field_ = definition.field(own_id)
         derived = definition.derived.get(own_id) if own_id < 0 and value is not None else None
         shown = derived.transform.text(field_.type, value) if derived else None
-        out[field_.name] = shown or _python_value(field_.type, value)
+        out[field_.name] = shown or python_value(field_.type, value)
     return out
-
-
-def _python_value(kind: Type, value: Value) -> Any:
-    """A neutral value as Python has it; a date that Python has not, as text."""
-    try:
-        return from_neutral(kind, value)
-    except OverflowError:
-        return value_text(kind, value)
 
 
 def _partition(values: Mapping[str, Any]) -> str:

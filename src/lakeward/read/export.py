@@ -23,12 +23,12 @@ from lakeward.storage.outside import MANIFEST, Outside, outside
 
 Progress = Callable[[int, int | None], None]
 _OPEN: Final = 64
-"""How many partitions are written at a time."""
+"""How many files, one for each partition, are open at a time."""
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Source(Protocol):
-    """A table at one version, as `TableSnapshot` is."""
+    """The methods of a `TableSnapshot` that an export uses."""
 
     @property
     def context(self) -> LakeContext:
@@ -73,7 +73,7 @@ class Exported:
         path: The directory or object-store location of the export.
         version: The exported version.
         timestamp: When that version was committed.
-        columns: Names and types.
+        columns: Names and types of the columns.
         partition_by: Columns whose values are in directory names instead of in files.
     """
 
@@ -91,7 +91,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How rows are exported."""
+    """Options of an export."""
 
     format: str = "parquet"
     partition_by: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class Options:
     progress: Progress | None = None
 
     def checked(self, source: Source) -> pa.Schema:
-        """Return the columns of the files; raises `InvalidInput` for what cannot be exported."""
+        """Return the schema of the exported files; raise `InvalidInput` for invalid options."""
         if self.max_rows_per_file is not None:
             arguments.whole(self.max_rows_per_file, "max_rows_per_file", least=1)
         schema = source.to_reader(columns=self.columns, where="false").schema
@@ -110,8 +110,9 @@ class Options:
                 what = f"The export of {source.name} has no column {name!r} to partition by."
                 hint = f"It has {', '.join(schema.names)}."
                 raise InvalidInput(what, hint=hint, parameter="partition_by")
-            if pa.types.is_nested(schema.field(name).type):
-                what = f"Column {name} of {source.name} is nested: it cannot name directories."
+            kind = schema.field(name).type
+            if pa.types.is_nested(kind) or _is_binary(kind):
+                what = f"Column {name} of {source.name} is {kind}: it cannot name directories."
                 raise InvalidInput(what, parameter="partition_by")
         kept = [f for f in schema if f.name not in self.partition_by]
         if not kept:
@@ -130,7 +131,7 @@ def options_of(
     where: str | None,
     progress: Progress | None,
 ) -> Options:
-    """Return the options for user arguments; raises `InvalidInput` for wrong types."""
+    """Return the options for user arguments; raise `InvalidInput` for wrong types."""
     return Options(
         arguments.text(format, "format").lower(),
         tuple(arguments.texts(partition_by, "partition_by")),
@@ -165,7 +166,7 @@ def export_all(
     cut: Mapping[str, Any],
     storage_options: Mapping[str, str] | None = None,
 ) -> list[Exported]:
-    """Export several tables at one cut, each into a directory of its name."""
+    """Export several tables at one cut, each into a directory with its name."""
     place = arguments.place(path, "path")
     if not sources:
         what = "There is no table to export."
@@ -231,7 +232,7 @@ def _export(
 
 @dataclass
 class _Writing:
-    """Writes batches to the files of their partitions; a limited number of files is open."""
+    """Writes batches to the files of their partitions; at most `_OPEN` files are open."""
 
     target: Outside
     prefix: str
@@ -263,7 +264,7 @@ class _Writing:
             self._close(directory)
 
     def abandon(self) -> None:
-        """Close open files."""
+        """Close open files without adding them to the export."""
         for _, file in self._open.values():
             file.abandon()
 
@@ -289,7 +290,7 @@ class _Writing:
         self.done.append(ExportedPart(own, file.rows, size, digest))
 
     def _split(self, batch: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
-        """Split rows by directory; the files lack the columns that are in directory names."""
+        """Split rows by directory; drop the columns whose values are in directory names."""
         by = list(self.options.partition_by)
         if not by:
             return [("", batch)]
@@ -299,13 +300,21 @@ class _Writing:
         plain = batch.select(self.schema.names)
         out = []
         for row in groups.to_pylist():
-            directory = "".join(f"{name}={_text(row[name])}/" for name in by)
+            directory = "".join(f"{quote(name, safe=' ')}={_text(row[name])}/" for name in by)
             out.append((directory, plain.take(pa.array(row["_list"], pa.int64()))))
         return out
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    large, fixed = pa.types.is_large_binary(kind), pa.types.is_fixed_size_binary(kind)
+    return bool(pa.types.is_binary(kind) or large or fixed)
 
 
 def _text(value: Any) -> str:
     if value is None:
         return _NULL
     text = value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
+    if text == _NULL:
+        what = f"The text {_NULL} cannot name a directory: it stands for null."
+        raise InvalidInput(what, hint="Partition by another column.", parameter="partition_by")
     return quote(text, safe=" ")

@@ -1,4 +1,4 @@
-"""Exports of a table, or of one of its versions."""
+"""The method `export`, for tables and for their versions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakeward.model.parameters import Params, where_text
+
 if TYPE_CHECKING:
     from lakeward.read.export import Exported, Source
 
 
 class Exportable:
-    """Rows of one version that can be exported as files."""
+    """A base class for the rows of one version, which can be exported as files."""
 
     __slots__ = ()
 
@@ -29,31 +31,34 @@ class Exportable:
         max_rows_per_file: int | None = None,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Params | None = None,
         storage_options: Mapping[str, str] | None = None,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> Exported:
         """Export the rows as files that need no lake, with a manifest.
 
         Rows are streamed. The directory appears when it is complete; on an object store the
-        manifest, `manifest.json`, is written last. It has the version, the columns, and the rows,
-        bytes and SHA-256 of each file.
+        manifest, `manifest.json`, is written last. The manifest has the version, the columns, and
+        the rows, bytes and SHA-256 of each file.
 
         Args:
             path: A directory that does not exist yet, or a location in an object store (`s3://…`).
             format: `parquet`, `csv`, `jsonl` or `arrow`.
-            partition_by: Columns whose values name directories, `day=2026-11-15/`.
-            max_rows_per_file: Begin another file after so many rows.
-            columns: Names, in the order wanted; all when None.
+            partition_by: Columns whose values become directories, such as `day=2026-11-15/`.
+            max_rows_per_file: The largest number of rows in a file; no limit when None.
+            columns: The names of columns to export, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are exported.
-            storage_options: Access to the object store; the lake's own for a store of its kind, and
-                the environment for others, supply what is not given.
-            progress: Called with the number of rows done, and of all rows.
+            params: Values for `:name`, by name, or for `?`, in order.
+            storage_options: Options to access the object store; by default those of the lake, for a
+                store of the same kind, or those of the environment.
+            progress: Called with the number of rows exported, and of all rows if known.
 
         Raises:
-            AlreadyExists: There is something at the path.
+            AlreadyExists: The path exists already.
             InvalidInput: The path is in the lake, or the format cannot hold a column.
         """
         from lakeward.read.export import export, options_of
 
-        options = options_of(format, partition_by, max_rows_per_file, columns, where, progress)
+        condition = where_text(where, params)
+        options = options_of(format, partition_by, max_rows_per_file, columns, condition, progress)
         return export(self._snapshot(), path, options, storage_options)

@@ -1,4 +1,4 @@
-"""What the log records: versions, their actions, transactions, and how much there is of all."""
+"""Records of the log: versions, their actions, transactions, and totals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from lakeward.errors import TransactionNotFound
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
-from lakeward.log import commits, files, heads, transactions
+from lakeward.log import commits, files, heads, renames, transactions
 from lakeward.log.commits import LoggedCommit
 from lakeward.log.database import Session
 from lakeward.log.transactions import Registration
@@ -28,10 +28,9 @@ class Version:
     """A version in a table's history.
 
     Attributes:
-        changed: Rows that the commit inserted, updated and deleted; None where it does not tell.
-        snapshot_id: The Iceberg snapshot that the commit made; None where it made none, and on
-            tables of other formats.
-        properties: The user's own, as the transaction was given them.
+        changed: Rows that the commit inserted, updated and deleted; None if it does not record it.
+        snapshot_id: The Iceberg snapshot that the commit made; None if it made none.
+        properties: The properties that the user gave to the transaction.
     """
 
     version: int
@@ -52,7 +51,7 @@ class Version:
 
 
 def version_of(source: LoggedCommit) -> Version:
-    """A commit of the log as a version."""
+    """Return a commit of the log as a version."""
     info = source.info
     return Version(
         version=source.version,
@@ -78,15 +77,15 @@ class Entry:
     """One action of one version.
 
     Attributes:
-        version: Of the table.
-        table: Its id, which stays when the table is renamed.
+        version: The version of the table.
+        table: The table's id, which stays the same when the table is renamed.
         action: `commit info`, `protocol`, `set schema`, `set properties`, `txn`, `add partition`,
             `remove partition`, `remove file`, `add file` or `change file`.
-        timestamp: Of the commit.
+        timestamp: When the version was committed.
         commit_id: The transaction's id.
         path: The file, or the partition as `column=value/…`.
         properties: Other facts of the action.
-        schema: The new columns, where the action sets them.
+        schema: The new columns, if the action sets them.
     """
 
     version: int
@@ -100,7 +99,7 @@ class Entry:
 
 
 def entries(session: Session, head: Head, definition: Definition, version: int) -> Iterator[Entry]:
-    """The actions of a version, which has the definition given, in the order of publication.
+    """Yield the actions of a version in the order of publication; `definition` is the version's.
 
     Raises:
         VersionNotFound: There is no such version.
@@ -152,11 +151,14 @@ class TransactionRecord:
     """A registered transaction.
 
     Attributes:
-        process: Host and process id of its process.
+        process: Host and process id of the process that opened it.
         opened: When it was registered.
-        lease_until: When it counts as dead, unless it renews its lease.
-        ended: When it was closed; None while it is open.
-        versions: The version that it made of each table, by name; empty unless it is ratified.
+        lease_until: When its lease expires, unless it is renewed.
+        ended: When it was committed or rolled back; None while it is open.
+        versions: The version that it made of each table, by the table's name at the commit; empty
+            unless ratified.
+        names_now: The name of each table now, or its last one if it was dropped, by its name at the
+            commit.
     """
 
     transaction_id: str
@@ -169,23 +171,24 @@ class TransactionRecord:
     lease_until: datetime
     ended: datetime | None
     versions: Mapping[str, int]
+    names_now: Mapping[str, str]
 
     @property
     @in_json
     def committed(self) -> bool:
-        """Whether it is in the log."""
+        """Whether the transaction was ratified."""
         return self.state is TransactionState.RATIFIED
 
 
 def records(
     session: Session, limit: int, state: TransactionState | None = None
 ) -> list[TransactionRecord]:
-    """The newest transactions, or those of one state, newest first."""
+    """Return the newest transactions, optionally only those of one state, newest first."""
     return [_record(session, r) for r in transactions.newest(session, limit, state)]
 
 
 def record(session: Session, transaction_id: str) -> TransactionRecord:
-    """A transaction by its id. Raises `TransactionNotFound`."""
+    """Return a transaction by its id; raise `TransactionNotFound` if there is none."""
     found = transactions.get(session, transaction_id)
     if found is None:
         what = f"The log knows no transaction {transaction_id}."
@@ -195,7 +198,7 @@ def record(session: Session, transaction_id: str) -> TransactionRecord:
 
 def _record(session: Session, source: Registration) -> TransactionRecord:
     committed = source.state is TransactionState.RATIFIED
-    members = commits.members(session, source.transaction_id) if committed else []
+    members = renames.members(session, source.transaction_id) if committed else {}
     return TransactionRecord(
         transaction_id=source.transaction_id,
         state=source.state,
@@ -206,7 +209,8 @@ def _record(session: Session, source: Registration) -> TransactionRecord:
         opened=to_datetime(source.opened_ms),
         lease_until=to_datetime(source.lease_until_ms),
         ended=None if source.ended_ms is None else to_datetime(source.ended_ms),
-        versions={str(name): version for name, _, version in members},
+        versions={name: version for name, (version, _) in members.items()},
+        names_now={name: now for name, (_, now) in members.items()},
     )
 
 
@@ -220,7 +224,7 @@ class Stats:
 
 
 def stats(session: Session) -> Stats:
-    """Count what the log has now."""
+    """Return how many tables, versions and entries the log has."""
     versions = commits.count(session)
     return Stats(
         tables=len(heads.all_heads(session)),

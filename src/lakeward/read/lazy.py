@@ -20,9 +20,9 @@ class Lazy:
         It is a `pyarrow.dataset.Dataset` whose scanner lets the log skip files by the filter.
         Deleted rows, renamed columns and everything else are as in the table.
         """
-        from lakeward.read.dataset import dataset_of
+        from lakeward.read.dataset import audited, dataset_of
 
-        return dataset_of(cast("Version", self))
+        return dataset_of(audited(cast("Version", self)))
 
     def scan_polars(self) -> Any:
         """Return the rows as a lazy Polars frame that passes filters and columns to the log.
@@ -30,6 +30,6 @@ class Lazy:
         Raises:
             MissingExtra: Polars is not installed.
         """
-        from lakeward.read.dataset import lazy_frame_of
+        from lakeward.read.dataset import audited, lazy_frame_of
 
-        return lazy_frame_of(cast("Version", self))
+        return lazy_frame_of(audited(cast("Version", self)))

@@ -1,7 +1,7 @@
-"""The metrics of a lake: what the log says of all processes, and what this process counted.
+"""The metrics of a lake: those in the log, of all processes, and the counters of this process.
 
-Labels are bounded: of tables, pipelines, writers and consumers only some are shown by name, those
-with the newest commits first, and all others together as `other`.
+The number of labels is limited: of tables, pipelines, writers and consumers, only the most recent
+(or, of consumers, those furthest behind) have labels; all others are combined as `other`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.counters import BOUNDS, Counters
-from lakeward.model.metrics import Bounded, LakeMetrics, Metric, Sample, counter, gauge
+from lakeward.model.metrics import OTHER, Bounded, LakeMetrics, Metric, Sample, counter, gauge
+from lakeward.model.sink_counts import SinkCounts
 from lakeward.read.service_levels import attained
 
 _CHECKED: Final = 1000
-"""Of how many tables, those with the newest commits, it is checked whether they are published."""
+"""How many tables one call checks for missing publications, those with the newest commits first.
+
+A table that is found published is not checked again before its next commit.
+"""
 _COUNTED: Final = {
     "commits": ("lakeward_commits", "Transactions that this process committed."),
     "conflicts": ("lakeward_conflicts", "Conflicts that transactions of this process met."),
@@ -35,12 +39,12 @@ _COUNTED: Final = {
 
 
 def metrics(context: LakeContext, most: int, *, process: bool) -> LakeMetrics:
-    """All metrics now; with `process` those of this process too.
+    """Return the current metrics; with `process` also those of this process.
 
     Args:
         context: The lake.
-        most: How many tables, pipelines, writers and consumers have labels of their own.
-        process: Whether to include what this process counted.
+        most: How many tables, pipelines, writers and consumers have their own labels.
+        process: Whether to include the counters of this process.
     """
     with context.database.read() as session:
         now = context.database.clock_ms(session)
@@ -57,6 +61,7 @@ def metrics(context: LakeContext, most: int, *, process: bool) -> LakeMetrics:
     found += _publication(context, newest, most, now)
     if process:
         found += _process(context.counters)
+        found += _own_sinks(context.cache(SinkCounts), most)
     return LakeMetrics(to_datetime(now), tuple(found))
 
 
@@ -98,7 +103,9 @@ def _tables(session: Session, newest: Sequence[Head], most: int) -> Iterator[Met
 
 
 def _service_levels(session: Session, now: int, most: int) -> Iterator[Metric]:
-    known = [one for one in attained(session, now)[:most] if one.attained is not None]
+    measured = [one for one in attained(session, now) if one.attained is not None]
+    # Those that are not kept first, so that the bound hides none of them while others are shown.
+    known = sorted(measured, key=lambda one: (bool(one.kept), one.name))[:most]
     for name, about, values in (
         (
             "lakeward_service_level_attainment",
@@ -173,11 +180,11 @@ def _streams(session: Session, newest: Sequence[Head], most: int) -> Iterator[Me
     writers.sort(key=lambda w: -(w[3] or 0))
     shown = {w[1] for w in writers[:most]}
     epochs, last = Bounded(shown, greatest=True), Bounded(shown, greatest=True)
-    tables = {str(h.name) for h in newest[:most]}
-    for table_id, writer, epoch, at in writers:
-        table = names[table_id] if names[table_id] in tables else "other"
-        epochs.add("writer", writer, epoch or 0, table=table)
-        last.add("writer", writer, (at or 0) / 1000, table=table)
+    for rank, (table_id, writer, epoch, at) in enumerate(writers):
+        # A writer may write to many tables, so the pairs are counted.
+        table, own = (names[table_id], writer) if rank < most else (OTHER, OTHER)
+        epochs.add("writer", own, epoch or 0, table=table)
+        last.add("writer", own, (at or 0) / 1000, table=table)
     yield gauge("lakeward_sink_epoch", "Last epoch of a sink's writer.", epochs.samples())
     about = "When it was committed, in seconds since 1970."
     yield gauge("lakeward_sink_last_commit_timestamp_seconds", about, last.samples())
@@ -191,18 +198,26 @@ def _streams(session: Session, newest: Sequence[Head], most: int) -> Iterator[Me
     yield gauge("lakeward_consumer_lag", about, behind.samples())
 
 
+class _Published(dict[int, int]):
+    """By table id: the newest version that is known to be published."""
+
+
 def _publication(
     context: LakeContext, newest: Sequence[Head], most: int, now: int
 ) -> Iterator[Metric]:
     shown = {str(h.name) for h in newest[:most]}
     owed, lag = Bounded(shown), Bounded(shown, greatest=True)
-    for head in newest[:_CHECKED]:
-        first = min(
-            (v for p in publishers(head) if (v := p.first_missing(context, head)) is not None),
-            default=None,
-        )
-        since = now
-        if first is not None:
+    known, left = context.cache(_Published), _CHECKED
+    for head in newest:
+        first, since = None, now
+        if head.version > max(head.published, known.get(head.table_id, -1)):
+            if not left:
+                continue
+            left -= 1
+            first = _first_missing(context, head)
+        if first is None:
+            known[head.table_id] = head.version
+        else:
             with context.database.read() as session:
                 found = measures.committed_ms(session, head.table_id, first)
             since = now if found is None else found
@@ -212,6 +227,11 @@ def _publication(
     yield gauge("lakeward_unpublished_versions", about, owed.samples())
     about = "Age of the oldest of them; 0 where all are published."
     yield gauge("lakeward_publication_lag_seconds", about, lag.samples())
+
+
+def _first_missing(context: LakeContext, head: Head) -> int | None:
+    missing = (p.first_missing(context, head) for p in publishers(head))
+    return min((version for version in missing if version is not None), default=None)
 
 
 def _process(counters: Counters) -> Iterator[Metric]:
@@ -226,3 +246,23 @@ def _process(counters: Counters) -> Iterator[Metric]:
         samples.append(Sample({"step": step}, timing.seconds, "_sum"))
     about = "How long steps of this process took: ratify, publish, commit, run, job_*."
     yield Metric("lakeward_step_seconds", "histogram", about, tuple(samples))
+
+
+def _own_sinks(counts: SinkCounts, most: int) -> Iterator[Metric]:
+    found = counts.read()
+    shown = {writer for _, writer, _ in found[:most]}
+    epochs, rows, size = (Bounded(shown) for _ in range(3))
+    age = Bounded(shown, greatest=True)
+    for rank, (name, writer, count) in enumerate(found):
+        table, own = (name, writer) if rank < most else (OTHER, OTHER)
+        epochs.add("writer", own, count.epochs, table=table)
+        rows.add("writer", own, count.rows, table=table)
+        size.add("writer", own, count.bytes, table=table)
+        age.add("writer", own, count.uncommitted_seconds, table=table)
+    about = "Epochs that sinks of this process committed."
+    yield counter("lakeward_sink_epochs", about, epochs.samples())
+    yield counter("lakeward_sink_rows", "Rows written in these epochs.", rows.samples())
+    about = "Size in memory of the rows written in these epochs."
+    yield counter("lakeward_sink_bytes", about, size.samples())
+    about = "Age of the oldest rows that a sink of this process has not committed; 0 without rows."
+    yield gauge("lakeward_sink_uncommitted_seconds", about, age.samples())

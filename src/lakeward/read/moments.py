@@ -13,7 +13,7 @@ from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, NotFound, TransactionNotFound, VersionNotFound
-from lakeward.log import commits, tags, transactions
+from lakeward.log import commits, positions, tags, transactions
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import to_ms
@@ -36,10 +36,10 @@ def at(
     tag: str | None = None,
     transaction: str | None = None,
 ) -> TableSnapshot:
-    """Return a table at one point of its history; without arguments, as it is now.
+    """Return a table at one point of its history; without arguments, at its newest version.
 
-    For a transaction: the state right after it, whether it changed this table or not. Raises
-    `VersionNotFound`, `TransactionNotFound`, `NotFound` for a tag, and `InvalidInput`.
+    For a transaction, that is the state right after it, whether or not it changed this table.
+    Raises `VersionNotFound`, `TransactionNotFound`, `NotFound` for a tag, and `InvalidInput`.
     """
     check_one(version=version, timestamp=timestamp, tag=tag, transaction=transaction)
     if version is not None:
@@ -77,7 +77,7 @@ def named(
     arguments.text(place, "place")
     if tags.find(session, place) is not None:
         return at(context, session, head, tag=place)
-    if moment_of_transaction(session, place) is not None:
+    if positions.of_transaction(session, place) is not None:
         return at(context, session, head, transaction=place)
     try:
         to_ms(place)
@@ -95,7 +95,10 @@ def check_one(**given: object) -> None:
 
 
 def version_of_tag(session: Session, head: Head, tag: str) -> int:
-    """Return the version of a table that a tag names. Raises `NotFound`, `VersionNotFound`."""
+    """Return the version of a table that a tag refers to.
+
+    Raises `NotFound`, `VersionNotFound`.
+    """
     version = tags.version_of(session, tag, head.table_id)
     if version is not None:
         return version
@@ -115,14 +118,19 @@ def no_tag(session: Session, name: str) -> NotFound:
     return NotFound(f"The lake has no tag {name!r}.", hint=hint, tag=name)
 
 
-def moment_of_transaction(session: Session, transaction_id: str) -> int | None:
-    """Return when a transaction was committed; None if it changed no table of the lake."""
-    members = commits.members(session, transaction_id)
-    if not members:
-        return None
-    _, table_id, version = members[0]
-    found = commits.one(session, table_id, version)
-    return None if found is None else found.timestamp_ms
+def wait_for_earlier(context: LakeContext, transaction_id: str | None) -> None:
+    """Wait for transactions that precede a given one and are not visible yet.
+
+    Call it before the session in which the state after that transaction is read: otherwise a later
+    read of the same state could include more transactions.
+    """
+    database = context.database
+    if transaction_id is None or database.dialect == "sqlite":
+        return
+    with database.read() as session:
+        place = positions.of_transaction(session, transaction_id)
+    if place is not None:
+        positions.wait_until_settled(database, place.position)
 
 
 def no_commit(session: Session, transaction_id: str) -> TransactionNotFound:
@@ -139,7 +147,7 @@ def no_commit(session: Session, transaction_id: str) -> TransactionNotFound:
 
 
 def unknown(place: str) -> TransactionNotFound:
-    """Return the error for text that names no point in the history."""
+    """Return the error for text that is no point in the history."""
     what = f"{place!r} is neither a tag, nor a committed transaction of this lake, nor a moment."
     hint = "lake.tags() and `lakeward transactions` list them; moments are ISO 8601."
     return TransactionNotFound(what, hint=hint, transaction_id=place)
@@ -153,7 +161,7 @@ def no_point(value: object) -> InvalidInput:
 
 @contextmanager
 def counted(counters: Counters, kind: str) -> Iterator[None]:
-    """Count a lookup of a kind, and its time in microseconds."""
+    """Count a lookup of a kind, and the microseconds that it takes."""
     begun = time.perf_counter_ns()
     try:
         yield
@@ -174,7 +182,15 @@ def _at_transaction(
     own = next((v for _, table_id, v in members if table_id == head.table_id), None)
     if own is not None:
         return snapshots.at_version(context, session, head, own)
-    moment = moment_of_transaction(session, transaction_id)
-    if moment is None:
+    place = positions.of_transaction(session, transaction_id)
+    if place is None:
         raise no_commit(session, transaction_id)
-    return snapshots.at_time(context, session, head, moment)
+    if place.position == positions.NOWHERE:
+        return snapshots.at_time(context, session, head, place.timestamp_ms)
+    version = positions.version_at(session, head.table_id, place)
+    if version is None:
+        what = f"Table {head.name} had no version after transaction {transaction_id}."
+        hint = "It was created, or adopted, later."
+        facts = {"table": str(head.name), "transaction_id": transaction_id}
+        raise VersionNotFound(what, hint=hint, **facts)
+    return snapshots.at_version(context, session, head, version)

@@ -34,7 +34,7 @@ def has_returned(before: Schema, after: Schema) -> bool:
 
 
 def names_read_by(where: Expression, missing: AbstractSet[int]) -> list[str]:
-    """Return the columns that a condition reads, if one of them is missing or lacks a part."""
+    """Return all columns that a condition reads, if a field of them is missing; else none."""
     found = {c.field.name: c.field for c in columns_in(where)}
     return list(found) if any(_lacks(f, missing) for f in found.values()) else []
 
@@ -67,7 +67,7 @@ def _nullable(source: pa.Field) -> pa.Field:
 
 
 def _lacks(field: Field, missing: AbstractSet[int]) -> bool:
-    return any(f.id in missing for f in Schema((field,), 0).walk())
+    return bool(missing) and any(f.id in missing for f in Schema((field,), 0).walk())
 
 
 def _blanked(values: pa.Array, kind: Type, missing: AbstractSet[int]) -> pa.Array:

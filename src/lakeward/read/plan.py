@@ -1,9 +1,9 @@
-"""The files that a read needs: pruned by partition and statistics in SQL, then exactly.
+"""Finds the files that a read needs: pruned by partition and statistics in SQL, then exactly.
 
 A predicate on indexed columns becomes a range of the statistics index, so a selective plan reads
-few rows besides those it returns. Its result is checked against each file's own bounds, and against
-the parts of the predicate that the index does not cover. `to_prune_by` adds what a predicate on a
-column implies for partition values that are derived from the column.
+few rows besides those it returns. Each file of the result is then checked by its own bounds, with
+the whole predicate. `to_prune_by` adds what a predicate on a column implies for partition values
+that are derived from the column.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def plan(
     *,
     after: int = -1,
 ) -> Iterator[LoggedFile]:
-    """The files of a version that may hold a row for which `where` is true; all when None.
+    """Yield the files of a version that may have a row for which `where` is true; all when None.
 
     `where` comes from `to_prune_by`. With `after`, only files added later than that version.
     """
@@ -42,20 +42,20 @@ def plan(
 
 
 def to_prune_by(where: Expression | None, definition: Definition) -> Expression | None:
-    """The condition with what it implies for derived partition values, to prune files by.
+    """Return the condition to prune files by: with what it implies for derived partition values.
 
-    Rows are filtered by the condition itself: hidden partition values are no columns.
+    Rows are filtered by the condition itself: derived partition values are not always columns.
     """
     return None if where is None else implied(where, definition)
 
 
 def file_may_match(where: Expression, file: DataFile) -> bool:
-    """Whether a file may hold a row for which `where` is true; never wrongly False."""
+    """Return whether a file may have a row for which `where` is true; never wrongly False."""
     return may_match(where, lambda field_id: _bounds(file, field_id))
 
 
 def file_always_matches(where: Expression, file: DataFile) -> bool:
-    """Whether `where` is surely true for every row of a file."""
+    """Return whether `where` is certainly true for every row of a file."""
     return always_matches(where, lambda field_id: _bounds(file, field_id))
 
 
@@ -75,7 +75,7 @@ def _candidates(
 
 
 def _most_selective(session: Session, table_id: int, ranges: dict[int, Range]) -> int:
-    """The field whose range has the fewest files; counts up to a limit."""
+    """Return the field whose range has the fewest files, counted up to a limit."""
     if len(ranges) == 1:
         return next(iter(ranges))
     counts: dict[int, int] = {}

@@ -22,13 +22,13 @@ class PolicyRecord:
     """A policy that was set for a pattern of tables.
 
     Attributes:
-        policy_id: Grows with every policy that is set.
+        policy_id: The number of the policy; later policies have greater ones.
         pattern: The tables that it applies to.
         policy: The policy; None if the pattern's policy was removed.
         at: When it was set.
         until: When the policy was replaced or removed; None while it is valid.
         actor: Who set it.
-        message: Why.
+        message: The message given with the change.
         transaction_id: The transaction that set it.
     """
 
@@ -43,7 +43,7 @@ class PolicyRecord:
 
 
 def current(session: Session) -> list[PolicyRecord]:
-    """Return the policies that are set now, by pattern."""
+    """Return the current policies, sorted by pattern."""
     found = (one for one in history(session) if one.until is None and one.policy is not None)
     return sorted(found, key=lambda one: one.pattern)
 

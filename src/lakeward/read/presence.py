@@ -13,7 +13,7 @@ from lakeward.model.commit import Head
 from lakeward.model.file import LoggedFile, is_full
 
 _LISTED_FROM: Final = 200
-"""From so many files on the table's directory is listed instead of asking for each."""
+"""From this number of files on, the table's directory is listed instead of checking each file."""
 
 
 def missing(context: LakeContext, head: Head, wanted: Sequence[LoggedFile]) -> list[LoggedFile]:

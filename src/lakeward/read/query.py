@@ -9,17 +9,18 @@ from lakeward.errors import TableNotFound
 from lakeward.log import heads
 from lakeward.model.names import TableName
 from lakeward.read import snapshot as snapshots
+from lakeward.read.auditing import audit_read
 from lakeward.read.snapshot import TableSnapshot
 
 _TABLE = "{table}"
 
 
 def query_version(context: LakeContext, own: TableSnapshot, text: str) -> pa.Table:
-    """Run a query on DataFusion; `{table}` and the table's name are the given version.
+    """Run a query on DataFusion; `{table}` and the table's name refer to the given version.
 
     Raises:
         InvalidInput: The query cannot be parsed.
-        TableNotFound: It names a table that the lake does not have.
+        TableNotFound: The query uses a table that the lake does not have.
         MissingExtra: DataFusion is not installed.
     """
     from lakeward.engines.sql.engines import session_of
@@ -46,6 +47,7 @@ def query_version(context: LakeContext, own: TableSnapshot, text: str) -> pa.Tab
         needs = wanted_of(asked, [table.schema for table in tables])
         names = [f"__lakeward_{number}" for number in range(len(tables))]
         for alias, table, need in zip(names, tables, needs, strict=True):
+            audit_read(context, table.log_head, table.version, "sql")
             session_of_engine.register(alias, source_of(table, need))
         columns = [table.schema.names for table in tables]
         running = session_of_engine.run(asked.rewritten([quoted(n) for n in names], columns))

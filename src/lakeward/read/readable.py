@@ -1,4 +1,4 @@
-"""The forms in which rows are read, for everything that can give them as a stream of batches."""
+"""The forms in which rows are read, for all sources that return a stream of batches."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Readable(Shown):
-    """Rows as Arrow, pandas and Polars; engines that take an Arrow stream take the object itself.
+    """Rows as Arrow, pandas and Polars; engines that accept an Arrow stream accept the object.
 
-    `pl.DataFrame(table)`, `pa.table(table)`, or `table` in a query of DuckDB.
+    For example `pl.DataFrame(table)`, `pa.table(table)`, or `table` in a query of DuckDB.
     """
 
     __slots__ = ()
@@ -35,7 +35,7 @@ class Readable(Shown):
         """Return the rows as a stream of record batches, for more than fits in memory.
 
         Args:
-            columns: Names, in the order wanted; all when None.
+            columns: The names of columns to return, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
         """
@@ -50,7 +50,7 @@ class Readable(Shown):
         """Return the rows as an Arrow table.
 
         Args:
-            columns: Names, in the order wanted; all when None.
+            columns: The names of columns to return, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
         """
@@ -63,13 +63,13 @@ class Readable(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> Any:
-        """Return the rows as a pandas frame.
+        """Return the rows as a pandas DataFrame.
 
         Columns of integers or booleans that have missing values get pandas' nullable types
         (`Int64`, `boolean`), so that no value changes.
 
         Args:
-            columns: Names, in the order wanted; all when None.
+            columns: The names of columns to return, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
 
@@ -87,10 +87,10 @@ class Readable(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> Any:
-        """Return the rows as a Polars frame.
+        """Return the rows as a Polars DataFrame.
 
         Args:
-            columns: Names, in the order wanted; all when None.
+            columns: The names of columns to return, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
 
@@ -112,8 +112,8 @@ class Readable(Shown):
         """Return the first rows as an Arrow table, reading no more than needed.
 
         Args:
-            n: At most so many.
-            columns: Names, in the order wanted; all when None.
+            n: How many rows to return at most.
+            columns: The names of columns to return, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
         """
@@ -134,11 +134,11 @@ class Readable(Shown):
             return sum(batch.num_rows for batch in reader)
 
     def aio(self) -> AsyncRows:
-        """The same rows for an event loop."""
+        """Return an object that reads these rows in an event loop."""
         from lakeward.read.aio import AsyncRows
 
         return AsyncRows(self)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as a stream of Arrow's C interface, read as the consumer asks for them."""
+        """Return the rows as a stream of Arrow's C interface, read as they are consumed."""
         return self.to_reader().__arrow_c_stream__(requested_schema)

@@ -1,4 +1,4 @@
-"""The result of a query: its rows in various forms."""
+"""The result of a query, which returns the rows as Arrow, pandas, Polars, dicts or pages."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import pyarrow as pa
 
 from lakeward.model.records import HIDDEN
 from lakeward.model.shown import Shown, html_table
-from lakeward.read.describe import PageColumn, PageRows, pages_of
+from lakeward.read.describe import PageColumn, PageRows, page_of, pages_of
+
+if TYPE_CHECKING:
+    from lakeward.model.lineage.origin import Origin
 
 _SHOWN: Final = 20
 _CELL: Final = 80
 
 
 class Running(Protocol):
-    """A query planned by an engine."""
+    """A query that an engine has planned."""
 
     def reader(self) -> pa.RecordBatchReader:
         """Run the query and return its rows as a stream."""
@@ -30,7 +33,7 @@ class QueryPage(PageRows):
     """A page of the rows of a query.
 
     Attributes:
-        offset: How many rows come before this page.
+        offset: How many rows are before this page.
         data: The rows as an Arrow table.
         more: Whether more rows follow.
     """
@@ -39,6 +42,17 @@ class QueryPage(PageRows):
     offset: int
     data: pa.Table = field(metadata=HIDDEN)
     more: bool
+
+
+def first_rows(reader: pa.RecordBatchReader, limit: int) -> QueryPage:
+    """Return the first `limit` rows of a reader as a page, and close the reader."""
+    schema = _columns(reader)
+    rows, more = page_of(reader, 0, limit)
+    return QueryPage(schema, 0, rows, more)
+
+
+def _columns(reader: pa.RecordBatchReader) -> tuple[PageColumn, ...]:
+    return tuple(PageColumn(f.name, str(f.type), f.nullable) for f in reader.schema)
 
 
 class QueryResult(Shown):
@@ -50,26 +64,34 @@ class QueryResult(Shown):
     """
 
     def __init__(
-        self, running: Running, release: Callable[[], None], forget: Callable[[], None]
+        self,
+        running: Running,
+        release: Callable[[], None],
+        forget: Callable[[], None],
+        origin: Origin | None = None,
     ) -> None:
+        self._origin = origin
         self._running: Running | None = running
         self._release = release
         self._rows: pa.Table | None = None
         # A result that is dropped without `close` stops renewing its pin, which then expires.
         self._forget = weakref.finalize(self, forget)
 
+    def _lineage_origin(self) -> Origin | None:
+        return self._origin
+
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the result."""
+        """The Arrow schema of the rows."""
         return self._rows.schema if self._rows is not None else self.to_reader().schema
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns."""
+        """The names of the columns."""
         return list(self.schema.names)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream of record batches, for more than fits in memory."""
+        """Return the rows as a stream of record batches, for results larger than memory."""
         if self._rows is not None:
             return self._rows.to_reader()
         if self._running is None:
@@ -95,7 +117,7 @@ class QueryResult(Shown):
         return self._rows
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame.
+        """Return the rows as a pandas DataFrame.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -105,7 +127,7 @@ class QueryResult(Shown):
         return to_pandas(self.to_arrow())
 
     def to_polars(self) -> Any:
-        """Return the rows as a Polars frame.
+        """Return the rows as a Polars DataFrame.
 
         Raises:
             MissingExtra: Polars is not installed.
@@ -120,14 +142,14 @@ class QueryResult(Shown):
         return found
 
     def pages(self, *, limit: int | None = None, size: int = 10_000) -> Iterator[QueryPage]:
-        """Yield the rows page by page, for more than fits in memory; at least one page.
+        """Yield the rows in pages, for results larger than memory; yield at least one page.
 
         Args:
             limit: How many rows to read at most; all when None.
-            size: How many rows a page has.
+            size: How many rows a page has at most.
         """
         reader, offset = self.to_reader(), 0
-        schema = tuple(PageColumn(f.name, str(f.type), f.nullable) for f in reader.schema)
+        schema = _columns(reader)
         for rows, more in pages_of(reader, 0, limit, size):
             yield QueryPage(schema, offset, rows, more)
             offset += rows.num_rows
@@ -172,9 +194,9 @@ class QueryResult(Shown):
         return html_table(title, list(rows.schema.names), lines)
 
 
-def of_table(rows: pa.Table) -> QueryResult:
-    """Return a result with these rows."""
-    return QueryResult(_Known(rows), _nothing, _nothing)
+def of_table(rows: pa.Table, origin: Origin | None = None) -> QueryResult:
+    """Return a query result with the rows of a table in memory."""
+    return QueryResult(_Known(rows), _nothing, _nothing, origin)
 
 
 class _Known:

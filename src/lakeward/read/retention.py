@@ -1,4 +1,4 @@
-"""How long versions can be read: the promised ones, and those that are still readable."""
+"""Finds how long versions can be read: the promised ones, and those that are still readable."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Retention:
     Attributes:
         table: The table's name.
         period: How long a version is kept after a newer one replaced it.
-        promised_version: The oldest promised version: the current one of one period ago.
+        promised_version: The oldest promised version: the one that was current one period ago.
         oldest_version: The oldest readable version: all its files exist.
-        held_versions: Versions that tags, branches and clones hold, however old they are.
+        held_versions: Versions that tags, branches and clones protect, however old they are.
     """
 
     table: str
@@ -48,7 +48,7 @@ def retention(context: LakeContext, session: Session, head: Head) -> Retention:
 
 
 def check_readable(context: LakeContext, session: Session, head: Head, version: int) -> None:
-    """Raise `VersionNotFound` for a vacuumed version; the error names the promised one."""
+    """Raise `VersionNotFound` for a vacuumed version; its hint has the oldest promised one."""
     try:
         retired.check(session, head, version)
     except VersionNotFound as error:
@@ -65,7 +65,7 @@ def promised_version(context: LakeContext, session: Session, head: Head) -> int:
 
 
 def gone(context: LakeContext, head: Head, version: int, path: str | None) -> VersionNotFound:
-    """Return the error for an old version with missing files; it names the readable versions."""
+    """Return the error for an old version with missing files; its hint has readable versions."""
     with context.database.read() as session:
         found = retention(context, session, head)
     what = f"Version {version} of table {head.name} cannot be read any more: files of it are gone."
@@ -85,7 +85,7 @@ def gone(context: LakeContext, head: Head, version: int, path: str | None) -> Ve
 
 
 def _period_ms(context: LakeContext, session: Session, head: Head) -> int:
-    """Return how long versions are kept, by the table's property and the policies that match."""
+    """Return how long versions are kept, by the table's property and the matching policies."""
     return retention_ms(settings(head, context.definition(session, head)))
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lakeward.engines.arrow.keys import count_differing
 from lakeward.engines.arrow.net_rows import NetRows, net_rows
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.log import files
@@ -22,10 +22,12 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.progress import advance, expect
 from lakeward.model.row_counts import SAMPLE
 from lakeward.model.schema import Schema
+from lakeward.read.auditing import audit_read
 from lakeward.read.change_rows import ChangeReader
 from lakeward.read.past_columns import has_returned, optional
 from lakeward.read.scan import check_columns
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.read.widest import in_widest_type_of
 
 _MEMORY: Final = 256 * 2**20
 Row = Mapping[str, Any]
@@ -41,18 +43,18 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowDiff:
-    """The rows by which two tables differ, from the left one to the right one.
+    """The rows by which two tables differ, as changes from the left table to the right one.
 
     Attributes:
         left: The left side: a table's name, with its version if there is one.
-        right: The right side.
+        right: The right side, in the same form.
         key: The columns that identify a row; without them no row counts as changed.
-        inserted: How many rows only the right one has.
-        deleted: How many rows only the left one has.
+        inserted: How many rows only the right side has.
+        deleted: How many rows only the left side has.
         changed: How many rows have other values under the same key.
-        columns: How many values of each column changed, for columns where some did.
-        only_left: Columns that only the left one has; they are not compared.
-        only_right: Columns that only the right one has; they are null in rows of the left one.
+        columns: How many values of each column changed, for columns with changed values.
+        only_left: Columns that only the left side has; they are not compared.
+        only_right: Columns that only the right side has; they are null in rows of the left side.
         inserted_sample: Some of the inserted rows.
         deleted_sample: Some of the deleted rows.
         changed_sample: Some of the changed rows, with old and new values.
@@ -103,11 +105,14 @@ def version_rows(
 ) -> RowDiff:
     """Compare two versions of a table by the files that only one of them has.
 
-    Columns are those of the second version, matched by field id. If the first version lacks a
-    column that was dropped and returned, all files of both are compared.
+    Columns are those of the second version, matched by field id, each in the wider type of the two
+    versions. If the first version lacks a column that was dropped and returned, all files of both
+    are compared.
     """
+    second = in_widest_type_of(second, first)
     keys = _keys(key)
     check_columns(keys, second.definition, second.name)
+    audit_read(second.context, second.log_head, second.version, "diff")
     reader = ChangeReader(
         second.context, second.log_head, second.definition, columns=second.schema.names
     )
@@ -138,7 +143,7 @@ def table_rows(
 
     Raises:
         SchemaMismatch: The types of a column in the two tables cannot be compared.
-        InvalidInput: A column of the key is not in both.
+        InvalidInput: One of the tables lacks a column of the key.
     """
     theirs, own = left.schema.to_arrow(), right.schema.to_arrow()
     shared = [n for n in own.names if n in theirs.names]
@@ -229,17 +234,8 @@ def _take(held: list[Any], rows: pa.Table, most: int) -> None:
 
 
 def _changed_values(part: NetRows) -> dict[str, int]:
-    out: dict[str, int] = {}
-    for name in part.after.column_names:
-        old, new = part.before[name], part.after[name]
-        if pa.types.is_nested(old.type):
-            pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
-            out[name] = sum(one != other for one, other in pairs)
-            continue
-        differs = pc.fill_null(pc.not_equal(old, new), False)
-        differs = pc.or_(differs, pc.xor(pc.is_null(old), pc.is_null(new)))
-        out[name] = pc.sum(differs).as_py() or 0
-    return out
+    names = part.after.column_names
+    return {name: count_differing(part.before[name], part.after[name]) for name in names}
 
 
 def _conformed(

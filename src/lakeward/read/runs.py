@@ -1,4 +1,4 @@
-"""Runs of pipelines as the log keeps them."""
+"""Runs of pipelines, as recorded in the log."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class RunRecord:
     """A run of a pipeline.
 
     Attributes:
-        run: The id of its transaction.
+        run: The id of the run and of its transaction.
         pipeline: The pipeline's name.
         state: `ratified` or `failed`.
         started: When it began, in ISO 8601.
-        seconds: How long it took, where that is known.
+        seconds: How long it took; None if that is not known.
         versions: The new version of each table that it changed.
-        bundle: Everything that is known of the run.
+        bundle: All that was recorded of the run.
     """
 
     run: str
@@ -37,15 +37,15 @@ class RunRecord:
 
 
 def newest(session: Session, pipeline: str | None, limit: int) -> list[RunRecord]:
-    """The newest runs, of one pipeline or of all, newest first."""
+    """Return the newest runs, of one pipeline or of all, newest first."""
     return [_record(run) for run in runs.newest(session, pipeline, limit)]
 
 
 def one(session: Session, run_id: str) -> RunRecord:
-    """A run by its id.
+    """Return a run by its id.
 
     Raises:
-        NotFound: There is none.
+        NotFound: There is no such run.
     """
     found = runs.one(session, run_id)
     if found is None:

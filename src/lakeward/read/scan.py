@@ -35,11 +35,11 @@ def read_files(
     numbered: bool = False,
     among: Sequence[int] | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of files.
+    """Return the rows of files, without deleted ones.
 
-    Deleted rows are left out. Columns come in the order given, all when None. With `numbered`, a
-    row's position in its file, which counts deleted rows too, is a last column, `POSITION`. With
-    `among`, which is ascending, row groups with none of these positions are left out.
+    Columns are in the order given; all when None. With `numbered` there is a last column,
+    `POSITION`: the row's position in its file, deleted rows included. With `among`, ascending
+    positions, row groups with none of these positions are left out.
     """
     has_vectors = any(f.file.deletion_vector is not None for f in files)
     filesystem, directory = _place(storage, head)
@@ -54,7 +54,7 @@ def read_files(
         columns=own_names,
         where=condition,
         deleted=deleted_of(storage, head) if has_vectors else None,
-        hints=_hints(storage, head, stored),
+        hints=_hints(storage, head, stored, files),
         equality=equality_of(storage, head),
         numbered=numbered,
         among=among,
@@ -71,7 +71,7 @@ def read_published(
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a version of the Delta table at `location`, by the log there."""
+    """Return the rows of a version of the Delta table at `location`, by its published log."""
     return datafusion.scan_delta(
         location,
         version,
@@ -83,7 +83,7 @@ def read_published(
 
 
 def equality_of(storage: Storage, head: Head) -> Equality | None:
-    """Return the function that finds the equality deletes of a file."""
+    """Return the function that finds a file's equality deletes; None if the format has none."""
     return DeletedRows(storage, head).equality if format_of(head).columns_by_id else None
 
 
@@ -94,7 +94,7 @@ def deleted_of(storage: Storage, head: Head) -> Deleted:
 
 
 def check_columns(columns: Sequence[str] | None, definition: Definition, table: str) -> None:
-    """Raise `InvalidInput` for a column that the table lacks or that is named twice."""
+    """Raise `InvalidInput` for a column that the table lacks or that is given twice."""
     if columns is None:
         return
     names = arguments.texts(columns, "columns")
@@ -111,10 +111,19 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
         raise InvalidInput(what, table=table, column=twice)
 
 
+def check_names(
+    storage: Storage, head: Head, definition: Definition, files: Sequence[LoggedFile]
+) -> None:
+    """Raise `SchemaMismatch` if names in files without field ids belong to other columns."""
+    hints = _hints(storage, head, definition, files)
+    if hints is not None:
+        _ = hints.names
+
+
 def _renamed(
     rows: pa.RecordBatchReader, definition: Definition, names: Sequence[str]
 ) -> pa.RecordBatchReader:
-    """The rows under the table's own names; a column of positions keeps its name."""
+    """Return the rows with the table's column names; a column of positions keeps its name."""
     schema = definition.schema.to_arrow()
     added = [rows.schema.field(n) for n in range(len(names), len(rows.schema))]
     return relabelled(rows, pa.schema([*(schema.field(n) for n in names), *added]))
@@ -125,9 +134,11 @@ def _place(storage: Storage, head: Head) -> tuple[pa.fs.FileSystem, str]:
     return filesystem, head.location if is_full(head.location) else f"{root}/{head.location}"
 
 
-def _hints(storage: Storage, head: Head, definition: Definition) -> Hints | None:
-    """Hints for tables whose columns are found by field ids."""
+def _hints(
+    storage: Storage, head: Head, definition: Definition, files: Sequence[LoggedFile]
+) -> Hints | None:
+    """Return hints for tables whose files identify columns by field ids; None for others."""
     form = format_of(head)
     if form.columns_by_id:
-        return DocumentHints(storage, head, definition)
+        return DocumentHints(storage, head, definition, files)
     return OwnNames(definition.schema) if form.finds_by_id(definition) else None

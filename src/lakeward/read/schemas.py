@@ -1,4 +1,4 @@
-"""The schemas that a table had, each with its number, its versions, and who changed it and why."""
+"""The schemas that a table had, each with its number, its versions, and the commit that set it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class SchemaVersion:
     """A schema that a table had in a range of versions.
 
     Attributes:
-        number: The schema's own number: 0 is the first one.
-        since: The first version that has it.
-        until: The last version that has it; None for the schema of now.
-        timestamp: When it was committed.
-        transaction_id: By which transaction.
+        number: The schema's number, counted from 0.
+        since: The first version with the schema.
+        until: The last version with the schema; None for the current schema.
+        timestamp: When the schema was committed.
+        transaction_id: The transaction that committed it.
         actor: Who changed it.
-        message: Why.
-        operation: What was asked for, as history shows it.
-        columns: The columns.
-        schema: The same, as an object.
+        message: The message of the commit.
+        operation: The operation of the commit, as in the table's history.
+        columns: The columns, as records.
+        schema: The schema itself.
     """
 
     number: int
@@ -44,12 +44,12 @@ class SchemaVersion:
     schema: Schema = field(repr=False, metadata=HIDDEN)
 
     def has(self, version: int) -> bool:
-        """Whether a version has this schema."""
+        """Return whether a version has this schema."""
         return self.since <= version and (self.until is None or version <= self.until)
 
 
 def schemas_of(session: Session, head: Head) -> list[SchemaVersion]:
-    """Every schema of a table, oldest first; changes of other settings make no new one."""
+    """Return every schema of a table, oldest first; changes of other settings make no new one."""
     spans: list[tuple[int, int, Schema]] = []
     for since, until, definition in definitions.of_table(session, head.table_id):
         if spans and spans[-1][2] == definition.schema:

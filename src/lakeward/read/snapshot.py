@@ -18,6 +18,7 @@ from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
+from lakeward.model.names import TableName
 from lakeward.model.parameters import Params, where_text
 from lakeward.model.schema import Schema
 from lakeward.model.shown import html_table
@@ -38,6 +39,7 @@ from lakeward.read.readable import Readable
 
 if TYPE_CHECKING:
     from lakeward.model.expressions.nodes import Expression
+    from lakeward.model.lineage.origin import Origin
     from lakeward.model.policy.rules import EffectivePolicy
 
 _PAGE_ROWS: Final = 10_000
@@ -47,23 +49,32 @@ _PAGE_ROWS: Final = 10_000
 class TableSnapshot(Lazy, Readable, Exportable):
     """A table at one version; it never changes."""
 
-    _internal: ClassVar = frozenset({"context", "log_head", "parsed", "plan", "timestamp_ms"})
+    _internal: ClassVar = frozenset(
+        {"context", "log_head", "name_then", "parsed", "plan", "timestamp_ms"}
+    )
 
     context: LakeContext
     log_head: Head
     version: int
     timestamp_ms: int
     definition: Definition
+    name_then: TableName | None = None
 
     @property
     def name(self) -> str:
-        """The table's full name."""
-        return str(self.log_head.name)
+        """The table's full name; in a cut of the lake, the name that it had then."""
+        return str(self.name_then or self.log_head.name)
 
     @property
     def timestamp(self) -> datetime:
         """When the version was committed."""
         return to_datetime(self.timestamp_ms)
+
+    def _lineage_origin(self) -> Origin:
+        from lakeward.model.lineage.origin import of_table
+
+        version = self.log_head.table_id, self.version
+        return of_table(str(self.log_head.name), version, self.schema.names)
 
     @property
     def schema(self) -> Schema:
@@ -72,15 +83,15 @@ class TableSnapshot(Lazy, Readable, Exportable):
 
     @property
     def snapshot_id(self) -> int | None:
-        """The Iceberg snapshot that other engines know this version by, where there is one."""
+        """The id of this version's Iceberg snapshot; None if it has none."""
         known = light_format_of(self.log_head)
         return known.snapshot_id(self.context, self.log_head, self.version)
 
     @property
     def metadata_location(self) -> str | None:
-        """The Iceberg metadata document by which other engines open the table, if it is one.
+        """The newest metadata document of an Iceberg table; None for a Delta table.
 
-        It is the newest one, and knows the snapshots of older versions too.
+        It lists snapshots of older versions too.
         """
         return self.log_head.pointer
 
@@ -108,10 +119,12 @@ class TableSnapshot(Lazy, Readable, Exportable):
             params: Values for `:name`, by name, or for `?`, in order.
         """
         from lakeward.read.scan import check_columns, read_files
+        from lakeward.read.timing import timed
 
         check_columns(columns, self.definition, self.name)
         expression = self.parsed(where, params)
         found = self.plan(expression)
+        self._audit("rows", columns)
         try:
             reader = read_files(
                 self.context.storage,
@@ -123,9 +136,18 @@ class TableSnapshot(Lazy, Readable, Exportable):
             )
         except FileMissing as error:
             raise self._gone(error) from error
-        if self.version == self.log_head.version:
-            return reader
-        return pa.RecordBatchReader.from_batches(reader.schema, self._old_batches(reader))
+        if self.version != self.log_head.version:
+            old = self._old_batches(reader)
+            reader = pa.RecordBatchReader.from_batches(reader.schema, old)
+        return timed(self.context, [self], "rows", reader)
+
+    def _audit(self, how: str, columns: Sequence[str] | None = None) -> None:
+        """Record that rows are read, if the table's present policy requires it."""
+        from lakeward.read.auditing import audit_read
+
+        head = self.log_head
+        newest = self.definition if self.version == head.version else None
+        audit_read(self.context, head, self.version, how, columns=columns, definition=newest)
 
     def _old_batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         """Yield the batches of an older version, whose files may have been deleted."""
@@ -159,10 +181,11 @@ class TableSnapshot(Lazy, Readable, Exportable):
                 return known
         condition = self.parsed(where, params)
         head, storage = self.log_head, self.context.storage
+        self._audit("count")
         return count_rows(storage, head, self.definition, condition, self.plan(condition))[0]
 
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
-        """The files to read for an expression bound to this snapshot's schema, oldest first."""
+        """Return the files to read for an expression over this snapshot's schema, oldest first."""
         from lakeward.read.plan import plan, to_prune_by
 
         condition = to_prune_by(where, self.definition)
@@ -182,7 +205,7 @@ class TableSnapshot(Lazy, Readable, Exportable):
         return without_excluded(storage, head, self.definition, found, where)
 
     def totals(self) -> Totals:
-        """Files, bytes and rows of the version."""
+        """Return the number of files, bytes and rows of the version."""
         with self.context.database.read() as session:
             found = files.totals(session, self.log_head.table_id, self.version)
             self._check_readable(session)
@@ -200,11 +223,11 @@ class TableSnapshot(Lazy, Readable, Exportable):
         return self
 
     def info(self) -> TableInfo:
-        """The version in a line: format, size, location."""
+        """Return a short record of the version: format, size, location."""
         return TableInfo(**self._line())
 
     def details(self) -> TableDetails:
-        """The version with its columns, checks, properties and protocol."""
+        """Return a record of the version with its columns, checks, properties and protocol."""
         head, definition = self.log_head, self.definition
         return TableDetails(
             **self._line(),
@@ -304,7 +327,7 @@ class TableSnapshot(Lazy, Readable, Exportable):
         """Raise `VersionNotFound` if vacuum may have deleted rows of the log that were read.
 
         Call it after they were read: vacuum retires a version before it deletes anything of it.
-        This version may have been the newest when the snapshot was taken, and be old by now.
+        This version may have been the newest when the snapshot was made, and may be old by now.
         """
         if retired.is_retired(session, self.log_head.table_id, self.version):
             from lakeward.read.retention import check_readable
@@ -312,7 +335,7 @@ class TableSnapshot(Lazy, Readable, Exportable):
             check_readable(self.context, session, self.log_head, self.version)
 
     def parsed(self, where: str | None, params: Params | None = None) -> Expression | None:
-        """Parse a condition on the columns of this version. Raises `InvalidExpression`."""
+        """Parse a condition on the columns of this version; raise `InvalidExpression` on errors."""
         from lakeward.model.expressions.where import parse
 
         text = where_text(where, params)
@@ -320,13 +343,13 @@ class TableSnapshot(Lazy, Readable, Exportable):
 
 
 def latest(context: LakeContext, session: Session, head: Head) -> TableSnapshot:
-    """A table at its newest version."""
+    """Return a table at its newest version."""
     definition = context.definition(session, head)
     return TableSnapshot(context, head, head.version, head.timestamp_ms, definition)
 
 
 def at_version(context: LakeContext, session: Session, head: Head, version: int) -> TableSnapshot:
-    """A table at a version. Raises `VersionNotFound`."""
+    """Return a table at a version; raise `VersionNotFound` if there is no such version."""
     found = commits.one(session, head.table_id, version)
     if found is None:
         first = commits.first_version(session, head.table_id)
@@ -340,7 +363,7 @@ def at_version(context: LakeContext, session: Session, head: Head, version: int)
 def at_time(
     context: LakeContext, session: Session, head: Head, moment: datetime | str | int
 ) -> TableSnapshot:
-    """A table at its newest version that is not later than a moment. Raises `VersionNotFound`."""
+    """Return a table at its newest version that is not later than a time, or `VersionNotFound`."""
     moment_ms = to_ms(moment)
     version = commits.version_at(session, head.table_id, moment_ms)
     if version is None:

@@ -1,7 +1,7 @@
 """Prepares tables for an SQL engine: the files that a query needs, or a dataset of them.
 
-An engine may read files itself if they hold exactly what the table shows: no deleted rows, no
-renamed or widened columns, on the local disk. All other files go through Lakeward's own reader.
+An engine may read files itself if they have exactly the table's rows and columns: no deleted rows,
+no renamed or widened columns, on the local disk. All other files go through Lakeward's own reader.
 """
 
 from __future__ import annotations
@@ -25,36 +25,57 @@ from lakeward.model.file import LoggedFile, is_full
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive, arrow_field, stored_field_type
 from lakeward.model.values import Value, from_neutral, order_key
+from lakeward.read.blooms import without_excluded
 from lakeward.read.dataset import dataset_of
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.snapshot import TableSnapshot
 
 _LOOKED_AT: Final = 256
-"""Footers of at most so many files of others are looked into."""
+"""At most this many footers of other writers' files are read."""
+_MANY_FILES: Final = 1_000
+"""To open so many small files takes a tenth of a second, and an engine does it for each query."""
+_SMALL_ROWS: Final = 10_000
+"""Up to this many rows a file is small: it takes about as long to open it as to read it."""
 _FIELD_ID: Final = b"PARQUET:field_id"
 _PATTERN: Final = re.compile(r"[*?\[\]{}]|://")
-"""What engines take for a pattern or an address in a path."""
+"""Characters in a path that engines interpret as a pattern or an address."""
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _IN_NAMES: Final = ("int8", "int16", "int32", "int64", "date", "string")
-"""Types of partition values that can stand in the name of a directory."""
+"""Types of partition values that can be part of a directory name."""
 
 
-def source_of(snapshot: TableSnapshot, wanted: Wanted, plan: Plan | None = None) -> Source:
+def source_of(
+    snapshot: TableSnapshot,
+    wanted: Wanted,
+    plan: Plan | None = None,
+    *,
+    has_query: bool = True,
+) -> Source:
     """Return a table for an engine, without the files that a query does not need.
 
     Args:
         snapshot: The table.
-        wanted: What is known of the rows that the query needs.
+        wanted: The condition, order and limit of the rows that the query needs.
         plan: Selects the files; by default the snapshot's own plan.
+        has_query: Whether the query is known. If not, many small files are a dataset: it gets the
+            filters of each query and skips files by them, and the engine would open all files.
     """
     files = enough((plan or snapshot.plan)(wanted.where), wanted)
 
     def again(condition: Expression | None) -> list[LoggedFile]:
         prune = to_prune_by(condition, snapshot.definition)
-        return files if prune is None else [f for f in files if file_may_match(prune, f.file)]
+        if prune is None:
+            return files
+        some = [f for f in files if file_may_match(prune, f.file)]
+        if has_query:
+            return some
+        head, storage = snapshot.log_head, snapshot.context.storage
+        return without_excluded(storage, head, snapshot.definition, some, condition)
 
     definition = snapshot.definition
-    found = plain_files(snapshot, files)
+    found: PlainFiles | str = "there are many small files"
+    if has_query or not _are_many_and_small(files):
+        found = plain_files(snapshot, files)
     plain = None if isinstance(found, str) else found
     partitioned: dict[str, pa.DataType] = {}
     if plain is not None and plain.partitions:
@@ -68,8 +89,14 @@ def source_of(snapshot: TableSnapshot, wanted: Wanted, plan: Plan | None = None)
     return Source(definition.schema.to_arrow(), dataset, plain, partitioned, reason)
 
 
+def _are_many_and_small(files: Sequence[LoggedFile]) -> bool:
+    """Return whether an engine should open only the files that a filter needs."""
+    rows = sum(_SMALL_ROWS if f.rows is None else f.rows for f in files)
+    return len(files) >= _MANY_FILES and rows < len(files) * _SMALL_ROWS
+
+
 def enough(files: list[LoggedFile], wanted: Wanted) -> list[LoggedFile]:
-    """Return files that are certain to contain the first rows of a query."""
+    """Return files that certainly contain the rows that a query needs; all without a limit."""
     if wanted.limit is None:
         return files
     if wanted.order is None:
@@ -86,7 +113,7 @@ def enough(files: list[LoggedFile], wanted: Wanted) -> list[LoggedFile]:
 def _among_first(
     files: list[LoggedFile], field: Field, limit: int, *, descending: bool
 ) -> list[LoggedFile]:
-    """Return the files that may hold one of the first rows by a column, or may hold nulls."""
+    """Return the files that may have one of the first rows by a column, or may have nulls."""
     sign = -1 if descending else 1
     bounds = {id(f): _keys(f, field, descending=descending) for f in files}
     known = sorted(
@@ -115,7 +142,7 @@ def _keys(
 ) -> tuple[int | None, int | None, int] | None:
     """Return the order keys of a file's first and last possible values, and its row count.
 
-    None for a file that may have nulls.
+    A key is None if the bound is not known. Returns None for a file that may have nulls.
     """
     if field.id in file.partition:
         value = file.partition[field.id]
@@ -134,7 +161,7 @@ def _keys(
 
 
 def plain_files(snapshot: TableSnapshot, files: Sequence[LoggedFile]) -> PlainFiles | str:
-    """The files as an engine reads them itself; why not, where they need our own reader."""
+    """Return the files that an engine can read itself, or why it cannot, as text."""
     storage, head, definition = snapshot.context.storage, snapshot.log_head, snapshot.definition
     if not files:
         return "no file is needed"
@@ -144,7 +171,7 @@ def plain_files(snapshot: TableSnapshot, files: Sequence[LoggedFile]) -> PlainFi
         return "rows of the files are deleted"
     floats = [f.id for f in definition.schema if str(f.type) in ("float", "double")]
     if any(_may_have_nan(f, floats) for f in files):
-        # Bounds in the footers leave NaN out, and engines believe them.
+        # Bounds in the footers ignore NaN, and engines prune by them.
         return "values may be NaN"
     form, schema = format_of(head), definition.schema
     stored, _, _ = form.in_files(definition, schema.names, None)
@@ -190,7 +217,7 @@ def _is_plain(field: Field) -> bool:
 
 
 def _was_always_so(snapshot: TableSnapshot, since: int) -> bool:
-    """Return whether the columns have not changed since the oldest of the files was written."""
+    """Return whether the columns and the partitioning are unchanged since a version."""
     now = [(f.id, f.name, f.type) for f in snapshot.schema]
     with snapshot.context.database.read() as session:
         history = definitions.of_table(session, snapshot.log_head.table_id)
@@ -203,7 +230,10 @@ def _was_always_so(snapshot: TableSnapshot, since: int) -> bool:
 
 
 def _partitions(definition: Definition, files: Sequence[LoggedFile]) -> list[Partitions] | None:
-    """Return the partition values that files lack, as text; None if they cannot be in a path."""
+    """Return the partition values of each file, which files lack, as text.
+
+    Returns None if a value cannot be part of a path.
+    """
     if definition.whole_files or not definition.partition_by:
         return []
     fields = definition.partition_fields
@@ -225,7 +255,10 @@ def _partitions(definition: Definition, files: Sequence[LoggedFile]) -> list[Par
 def _spelled(field: Field, value: Value) -> str | None:
     if value is None:
         return None
-    found = from_neutral(field.type, value)
+    try:
+        found = from_neutral(field.type, value)
+    except OverflowError:  # a year that Python and some engines do not know
+        return None
     return str(found.isoformat() if hasattr(found, "isoformat") else found)
 
 

@@ -1,4 +1,4 @@
-"""Violations of constraints as the log keeps them."""
+"""Violations of constraints, as recorded in the log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class ViolationRecord:
     Attributes:
         at: When it was recorded.
         table: The table that has the constraint.
-        constraint: Its name; `COLUMN is not null` for a required column.
-        action: `fail`: the transaction failed. `quarantine`: the rows went to the quarantine
-            table. `warn`: the rows are in the table.
-        count: How many rows.
-        reason: In words.
+        constraint: The constraint's name; `COLUMN is not null` for a required column.
+        action: `fail`: the transaction failed. `quarantine`: the rows were written to the
+            quarantine table. `warn`: the rows are in the table.
+        count: How many rows violated it.
+        reason: A description of the violation.
         sample: A few of the rows.
         transaction_id: The transaction, which may have failed.
-        pipeline: Whose run the transaction was; None if it was none.
+        pipeline: The pipeline that ran the transaction; None if none did.
         actor: Who ran it.
     """
 
@@ -43,7 +43,7 @@ class ViolationRecord:
 
 
 def newest(session: Session, table: str | None, limit: int) -> list[ViolationRecord]:
-    """The newest violations, of one table or of all, newest first."""
+    """Return the newest violations, of one table or of all, newest first."""
     return [
         ViolationRecord(
             to_datetime(v.at_ms),

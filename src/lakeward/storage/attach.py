@@ -1,8 +1,8 @@
 """Opens the storage of a warehouse by its name, and probes an object store.
 
 Publication depends on put-if-absent, and some stores accept a conditional put but overwrite. So the
-first to open a warehouse puts a small file twice, and the second put must be refused. The file
-stays: later one refused put is proof enough.
+first process that opens a warehouse puts a small file twice, and the store must refuse the second
+put. The file is kept: when the warehouse is opened later, one refused put is proof enough.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakeward.storage.object_store.storage import ObjectStorage
 
 PROBE: Final = ".lakeward/put-if-absent"
-"""Below a hidden directory, which readers of tables ignore."""
+"""The file of the probe, in a hidden directory, which readers of tables ignore."""
 _PROBED: set[str] = set()
 """Warehouses that this process has probed."""
 
@@ -34,10 +34,11 @@ def attach(
     read_only: bool = False,
     probes: bool = True,
 ) -> Storage:
-    """The storage of a warehouse: a directory, or `s3://`, `az://`, `abfss://`, `gs://` names.
+    """Open the storage of a warehouse: a directory, or `s3://`, `az://`, `abfss://`, `gs://` names.
 
-    The environment, by default the process's own, completes the storage options. With `read_only`
-    nothing is written, not even to probe; `probes` says whether a storage that may be written is.
+    The environment, by default that of the process, completes the storage options. With `read_only`
+    nothing is written, and the store is not probed; `probes=False` skips the probe of a store that
+    is open for writing.
     """
     scheme, separator, _ = place.partition("://")
     if not separator or scheme == "file":
@@ -75,7 +76,7 @@ def attach(
 def probe(storage: ObjectStorage) -> None:
     """Raise a `StorageError` unless the store can be used and supports put-if-absent.
 
-    Credentials that may only read pass, because they will never put anything.
+    Read-only credentials pass, because they will never put anything.
     """
     if any(storage.is_put_refused(PROBE) for _ in range(2)):
         return

@@ -1,8 +1,8 @@
 """The contract of a warehouse's files.
 
-A file that was put is whole and durable when the call returns: it survives a power cut, and nobody
-ever sees a part of it under its final name. A file that was created is durable once it was waited
-for. Paths are relative to the warehouse's root and use `/`; `..` in a path is refused.
+When `put` returns, the file is whole and durable: it survives a power cut, and no reader ever sees
+a part of it under its final name. A file that `create` wrote is durable once `Underway.wait` has
+returned. Paths are relative to the warehouse's root and use `/`; `..` in a path is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakeward.model.cache import Cache
 from lakeward.model.file import is_full
 
 _CLOCKS: Final = "_lakeward"
-"""The directory of files that are written to read the store's clock."""
+"""The directory of the files that `clock_ms` writes to read the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class StoredFile:
 
 
 class Underway(ABC):
-    """A file that was written, and is durable when `wait` returns."""
+    """A file that is being written; it is durable when `wait` has returned."""
 
     __slots__ = ()
     path: str
@@ -42,22 +42,22 @@ class Underway(ABC):
     """Bytes that a disk of this machine may still have to write."""
 
     def take(self) -> Sequence[int]:
-        """Hand over open files that the caller syncs before `wait`; none if it syncs itself."""
+        """Hand over open handles that the caller syncs before `wait`; none if `wait` syncs them."""
         return ()
 
     def begin(self) -> None:  # noqa: B027  most are being written from the start
-        """Start to make it durable without waiting."""
+        """Start to make the file durable, without waiting."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Return when it is durable; raise a `LakewardError` when it cannot be made so."""
+        """Return when the file is durable; raise a `LakewardError` if it cannot be made durable."""
 
     def discard(self) -> None:  # noqa: B027  most hold nothing
-        """Release open files, durable or not."""
+        """Close open files, durable or not."""
 
 
 class Pending(Underway):
-    """A call given to a thread pool; a thread that waits for it before it began makes it itself."""
+    """A call given to a thread pool; a thread that waits before it has begun runs it itself."""
 
     __slots__ = ("_call", "_claim", "_error", "_over")
 
@@ -69,7 +69,7 @@ class Pending(Underway):
         self._over.acquire()
 
     def wait(self) -> None:
-        """Return when the call is over, any number of times; raise what the call raised."""
+        """Return when the call has ended, or raise what it raised; may be called repeatedly."""
         self.run()
         with self._over:
             pass
@@ -77,7 +77,7 @@ class Pending(Underway):
             raise self._error
 
     def run(self) -> None:
-        """Make the call, unless another thread makes it or has made it."""
+        """Run the call, unless another thread runs it or has run it."""
         if not self._claim.acquire(blocking=False):
             return
         # Drop the reference, so that a file's bytes are freed before anybody waits.
@@ -92,28 +92,28 @@ class Pending(Underway):
 
 @dataclass(eq=False)
 class Prepared(Underway):
-    """A file that has no name yet: it is invisible before `put`, and `discard` removes it."""
+    """A file without its final name: it is invisible before `put`, and `discard` removes it."""
 
     storage: Storage
     path: str
     data: bytes
 
     def wait(self) -> None:
-        """Its bytes are durable, or `put` makes them so."""
+        """Do nothing: the bytes are durable already, or `put` makes them so."""
 
     def put(self) -> bool:
-        """Give the file its name, as `Storage.put_if_absent` does."""
+        """Publish the file under its final name, as `Storage.put_if_absent` does."""
         return self.storage.put_if_absent(self.path, self.data)
 
     def discard(self) -> None:
-        """Remove a file that was not put; after `put` it does nothing."""
+        """Remove the file if it was not put; after `put` do nothing."""
 
 
 class Storage(ABC):
     """The files of one warehouse.
 
-    Failures are a `StorageError`, a missing file is its subclass `FileMissing`, and a path that
-    this storage does not reach is `InvalidInput` or `UnsupportedFeature`.
+    Failures raise a `StorageError`, a missing file its subclass `FileMissing`, and a path that this
+    storage cannot reach `InvalidInput` or `UnsupportedFeature`.
     """
 
     root: str
@@ -122,19 +122,19 @@ class Storage(ABC):
 
     @abstractmethod
     def create(self, path: str, data: Any) -> Underway:
-        """Write a new data file from a buffer; on an error nothing is left of it."""
+        """Begin to write a new data file from a buffer; an error leaves no part of it."""
 
     def create_all(self, files: Iterable[tuple[str, bytes]]) -> None:
-        """Write several new files; all are durable, names too, when the call returns."""
+        """Write several new files; their bytes and names are durable when the call returns."""
         for underway in [self.create(path, data) for path, data in files]:
             underway.wait()
 
     @abstractmethod
     def sync_names(self, paths: Iterable[str]) -> None:
-        """Make the names of files that were put durable."""
+        """Make the names of files written by `put_if_absent` durable."""
 
     def sync_files(self, paths: Iterable[str]) -> None:
-        """Make files that other programs wrote durable, names too."""
+        """Make the bytes and names of files that other programs wrote durable."""
         for path in paths:
             self.size(path)
 
@@ -143,27 +143,27 @@ class Storage(ABC):
         self.delete([f.path for f in self.listing(directory, recursive=True)])
 
     def prepare(self, path: str, data: bytes) -> Prepared:
-        """Begin to write a file that may get its name later, as far as this storage can."""
+        """Begin to write a file that `put` publishes later, as far as this storage can."""
         return Prepared(self, path, data)
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a whole file, unless one of that name exists: then change nothing, return False.
+        """Write a whole file; if a file of that name exists, change nothing and return False.
 
-        Its bytes are durable at once; its name becomes durable with `sync_names`.
+        The bytes are durable at once; the name becomes durable with `sync_names`.
         """
 
     @abstractmethod
     def put(self, path: str, data: bytes) -> None:
-        """Write a whole file, in place of one that may exist."""
+        """Write a whole file; replace a file of that name, if there is one."""
 
     def replace(self, path: str, data: bytes) -> None:
-        """Like `put`, without fsync: after a power cut the file before may be back."""
+        """Like `put`, without fsync: after a power cut the replaced file may be back."""
         self.put(path, data)
 
     @abstractmethod
     def read(self, path: str) -> bytes:
-        """A file's bytes."""
+        """Return the bytes of a file."""
 
     @abstractmethod
     def exists(self, path: str) -> bool:
@@ -171,7 +171,7 @@ class Storage(ABC):
 
     @abstractmethod
     def size(self, path: str) -> int:
-        """A file's size in bytes."""
+        """Return the size of a file in bytes."""
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
@@ -179,9 +179,9 @@ class Storage(ABC):
 
     @abstractmethod
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
-        """The files below a directory, in no order; none when there is no such directory.
+        """Yield the files below a directory, in no order; none if there is no such directory.
 
-        Their paths begin with the directory's, as it was given.
+        Their paths begin with the path of the directory, as it was given.
         """
 
     def clock_ms(self) -> int:
@@ -202,12 +202,12 @@ class Storage(ABC):
             yield found.path[len(directory) + 1 :], found
 
     def look_below(self, directory: str, names: Iterable[str]) -> dict[str, StoredFile]:
-        """Return the metadata of files below a directory, by the names that `walk` gave."""
+        """Return the metadata of files below a directory, by the names that `walk` yields."""
         wanted = set(names)
         return {n: f for n, f in self.walk(directory) if n in wanted and f is not None}
 
     def delete_below(self, directory: str, names: Sequence[str]) -> None:
-        """Delete files by name below a directory, and never one outside of it."""
+        """Delete files by name below a directory; raise `InvalidInput` for a name outside it."""
         outside = [n for n in names if ".." in n.split("/") or is_full(n)]
         if outside:
             what = f"{outside[0]!r} is not below {directory}. Nothing was deleted."
@@ -216,44 +216,48 @@ class Storage(ABC):
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
-        """Make a directory, and check that files can be put into it."""
+        """Make a directory if it is missing, and check that files can be put into it."""
 
     @abstractmethod
     def directories(self, path: str) -> list[str]:
-        """The directories directly below a directory, without hidden ones.
+        """Return the directories directly below a directory, without hidden ones.
 
-        Their paths begin with the directory's, as it was given.
+        Their paths begin with the path of the directory, as it was given.
         """
 
     @abstractmethod
     def uri(self, path: str) -> str:
-        """The full name of a file or directory, as other engines take it."""
+        """Return the full name of a file or directory, as other engines take it."""
 
     @abstractmethod
     def path_of(self, name: str) -> str:
-        """The path of a file from its full name, in any spelling; `CorruptTable` if not full."""
+        """Return the path of a file from its full name.
+
+        Raises `CorruptTable` if the name is not full. All schemes and notations of the full name
+        give the same path.
+        """
 
     @abstractmethod
     def locate(self, location: str) -> str:
-        """A directory as the log stores it: relative if below the root, else its full name."""
+        """Return a directory as the log stores it: relative if below the root, else in full."""
 
     def use_cache(self, asked: Cache | None, count: Callable[[str, int], None]) -> None:  # noqa: B027
-        """Keep parts of files near, where files are far away; local storage does nothing."""
+        """Cache ranges of remote files, count hits and misses; local storage does nothing."""
 
     def delta_options(self) -> dict[str, str]:
-        """The options by which delta-rs opens files here, credentials included."""
+        """Return the options with which delta-rs opens files here, credentials included."""
         return {}
 
     def iceberg_properties(self) -> dict[str, str]:
-        """The properties by which pyiceberg opens files here, credentials included."""
+        """Return the properties with which pyiceberg opens files here, credentials included."""
         return {}
 
     def spark_conf(self) -> dict[str, str]:
-        """The settings by which a Spark session opens files here, credentials included."""
+        """Return the settings with which a Spark session opens files here, credentials included."""
         return {}
 
     def options_for(self, engine: str) -> dict[str, str]:
-        """The options of `delta`, `iceberg` or `spark` to open files here."""
+        """Return the options with which `delta`, `iceberg` or `spark` opens files here."""
         known = {
             "delta": self.delta_options,
             "iceberg": self.iceberg_properties,
@@ -265,10 +269,12 @@ class Storage(ABC):
         return known[engine]()
 
     @abstractmethod
-    def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
-        """A pyarrow filesystem, and the prefix for paths below the root.
+    def arrow_filesystem(self, *, foreign: bool = False) -> tuple[pa.fs.FileSystem, str]:
+        """Return a pyarrow filesystem, and the prefix for paths below the root.
 
-        Full names of files elsewhere, as the log stores them, are paths of it, too.
+        The filesystem also opens files elsewhere by their full names, as the log stores them.
+        For `foreign` files, which others may replace under the same name, a cache compares their
+        etags first.
         """
 
 

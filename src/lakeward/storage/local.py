@@ -46,7 +46,7 @@ class LocalStorage(LocalRemoval, Storage):
         self._anonymous = bool(TMPFILE) and Path("/proc/self/fd").exists()
 
     def create(self, path: str, data: Any) -> Underway:
-        """Write a new data file; sync a large one at once, a small one later, with others."""
+        """Write a new data file; start to sync it if it is large, else leave that to the caller."""
         target = self._full(path)
         with translated(path):
             try:
@@ -115,13 +115,13 @@ class LocalStorage(LocalRemoval, Storage):
             shutil.rmtree(self._full(directory))
 
     def prepare(self, path: str, data: bytes) -> Prepared:
-        """Write a file without a name."""
+        """Write a file without a name; without O_TMPFILE, keep its bytes until `put`."""
         if not self._anonymous:
             return Prepared(self, path, data)
         return _Nameless(self, path, data, self._full(path))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a whole file, unless one of that name exists."""
+        """Write a whole file; if one of that name exists, change nothing and return False."""
         target = self._full(path)
         with translated(path):
             try:
@@ -135,15 +135,15 @@ class LocalStorage(LocalRemoval, Storage):
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a whole file, in place of one that may exist."""
+        """Write and sync a whole file; replace a file of that name, if there is one."""
         self._put(path, data, synced=True)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a whole file, in place of one that may exist, without fsync."""
+        """Write a whole file without fsync; replace a file of that name, if there is one."""
         self._put(path, data, synced=False)
 
     def read(self, path: str) -> bytes:
-        """A file's bytes."""
+        """Return the bytes of a file."""
         with translated(path):
             try:
                 with open(self._full(path), "rb") as source:
@@ -156,7 +156,7 @@ class LocalStorage(LocalRemoval, Storage):
         return os.path.exists(self._full(path))
 
     def size(self, path: str) -> int:
-        """A file's size in bytes."""
+        """Return the size of a file in bytes."""
         with translated(path):
             return os.stat(self._full(path)).st_size
 
@@ -167,7 +167,7 @@ class LocalStorage(LocalRemoval, Storage):
                 os.unlink(self._full(path))
 
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
-        """The files below a directory, in no order."""
+        """Yield the files below a directory, in no order."""
         top = self._full(path)
         stack = [top]
         while stack:
@@ -182,7 +182,11 @@ class LocalStorage(LocalRemoval, Storage):
                         if recursive:
                             stack.append(entry.path)
                         continue
-                    found = entry.stat()
+                    try:
+                        found = entry.stat()
+                    except FileNotFoundError:
+                        # Deleted since the directory was read, or a link to nothing.
+                        continue
                     name = f"{path}{entry.path[len(top) :]}".lstrip("" if path else "/")
                     yield StoredFile(name, found.st_size, found.st_mtime_ns // 1_000_000)
 
@@ -195,7 +199,7 @@ class LocalStorage(LocalRemoval, Storage):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def directories(self, path: str) -> list[str]:
-        """The directories directly below a directory, without hidden ones."""
+        """Return the directories directly below a directory, without hidden ones."""
         with translated(path):
             try:
                 found = os.scandir(self._full(path) if path else self._root)
@@ -206,11 +210,11 @@ class LocalStorage(LocalRemoval, Storage):
         return [f"{path}/{n}" if path else n for n in sorted(names) if not n.startswith(".")]
 
     def uri(self, path: str) -> str:
-        """The absolute path."""
+        """Return the absolute path of a file or directory."""
         return self._full(path) if path else self._root
 
     def path_of(self, name: str) -> str:
-        """The path of a file of this machine, by a path or a `file:` URI."""
+        """Return the absolute path of a file of this machine, given by a path or a `file:` URI."""
         plain = "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
         if "://" in plain:
             what = f"The file {name} lies on {plain.partition('://')[0]}://."
@@ -222,7 +226,7 @@ class LocalStorage(LocalRemoval, Storage):
         return plain
 
     def locate(self, location: str) -> str:
-        """A location as the log stores it: relative if it is below the root, else absolute."""
+        """Return a location as the log stores it: relative if below the root, else absolute."""
         text = location.removeprefix("file://")
         if "://" in text:
             what = f"{text.split('://')[0]}:// is out of reach of a warehouse in a directory."
@@ -231,8 +235,8 @@ class LocalStorage(LocalRemoval, Storage):
         inside = path.is_relative_to(root)
         return path.relative_to(root).as_posix().removeprefix(".") if inside else str(path)
 
-    def arrow_filesystem(self) -> tuple[FileSystem, str]:
-        """The local filesystem."""
+    def arrow_filesystem(self, *, foreign: bool = False) -> tuple[FileSystem, str]:  # noqa: ARG002
+        """Return pyarrow's local filesystem, and the root."""
         from pyarrow.fs import LocalFileSystem
 
         return LocalFileSystem(), self._root
@@ -271,7 +275,7 @@ class LocalStorage(LocalRemoval, Storage):
             sync(os.path.dirname(new))
 
     def _link(self, target: str, data: bytes) -> None:
-        """Write and sync a file without its name, then link it: the name never shows a part."""
+        """Write and sync a nameless or hidden file, then link it: no reader sees a part of it."""
         if self._anonymous:
             try:
                 handle = write_nameless(os.path.dirname(target), data)
@@ -311,7 +315,7 @@ class _Written(Underway):
         self._syncing: Syncing | None = None
 
     def take(self) -> Sequence[int]:
-        """The open file and its directory, unless they are being synced."""
+        """Return the handles of the file and its directory; none if they are being synced."""
         if self._syncing is not None:
             return ()
         with translated(self.path):
@@ -319,11 +323,11 @@ class _Written(Underway):
         return self._handles
 
     def begin(self) -> None:
-        """Start to sync both."""
+        """Start to sync the file and its directory."""
         self._syncing = Syncing(self.take())
 
     def wait(self) -> None:
-        """Return when both are synced; those that were taken are."""
+        """Return when what `begin` started is synced; close the handles, also those taken."""
         syncing, self._syncing = self._syncing, None
         try:
             if syncing is not None:
@@ -343,7 +347,7 @@ class _Written(Underway):
 
 
 class _Nameless(Prepared):
-    """A file without a name (O_TMPFILE); `put` syncs it, if nobody has, and links it."""
+    """A file without a name (O_TMPFILE); `put` links it, and syncs it first unless it was taken."""
 
     def __init__(self, storage: LocalStorage, path: str, data: bytes, target: str) -> None:
         super().__init__(storage, path, data)
@@ -357,12 +361,12 @@ class _Nameless(Prepared):
             self._failed = error
 
     def take(self) -> Sequence[int]:
-        """The open file, if it could be written."""
+        """Return the handle of the file, if it could be written; the caller syncs it."""
         self._is_safe = True
         return () if self._handle is None else (self._handle,)
 
     def put(self) -> bool:
-        """Link the file, unless one of its name exists."""
+        """Link the file under its final name; return False if a file of that name exists."""
         with translated(self.path):
             if self._failed is not None and self._failed.errno not in (*_NO_TMPFILE, errno.ENOENT):
                 raise self._failed
@@ -386,7 +390,7 @@ class _Nameless(Prepared):
 
 
 def _name(handle: int, target: str) -> None:
-    """Link a nameless file, unless the name is taken, and close it."""
+    """Link a nameless file, unless the name is taken, and close its handle."""
     try:
         reach("publish.written")
         # With src_dir_fd, Python calls linkat and follows /proc's link.

@@ -1,8 +1,10 @@
-"""Fills a directory outside of the lake, which then appears complete or not at all.
+"""Writes an export to a directory outside of the lake, which appears complete or not at all.
 
-On disk the files are written into a hidden directory next to it, which is renamed at the end. An
-object store cannot rename: there the files get their final names at once, and the manifest, written
-last, marks the export as complete. A failed export leaves nothing behind.
+On disk the files are written into a hidden directory next to the target, which is renamed at the
+end. An object store cannot rename: there each file is copied from a temporary directory in pieces,
+gets its final name when it is complete, and the manifest, written last, marks the export as
+complete. A failed export leaves nothing behind. Of two exports to one place at once at most one
+succeeds.
 """
 
 from __future__ import annotations
@@ -22,17 +24,18 @@ from lakeward.storage.paths import overlaps
 
 if TYPE_CHECKING:
     from lakeward.storage.base import Storage
+    from lakeward.storage.object_store.storage import ObjectStorage
 
 MANIFEST: Final = "manifest.json"
 
 
 class Outside(ABC):
-    """A target that is being filled: files are written below `scratch`, then handed over."""
+    """The target of an export: files are written below `scratch`, then handed over by `take`."""
 
     label: str
-    """The place, as users name it."""
+    """The name of the target, as users write it."""
     scratch: Path
-    """A directory on this machine."""
+    """The local directory into which the export writes its files."""
 
     @abstractmethod
     def take(self, name: str) -> None:
@@ -48,9 +51,9 @@ class Outside(ABC):
 
 
 def outside(place: str, lake: Storage, options: Mapping[str, str] | None) -> Outside:
-    """Begin to fill a target; an object store of the lake's kind is reached by the lake's options.
+    """Begin to fill a target; without options, a store of the lake's kind uses those of the lake.
 
-    Raises `AlreadyExists` if something exists there, and `InvalidInput` if it is in the lake.
+    Raises `AlreadyExists` if something exists there, and `InvalidInput` if it overlaps the lake.
     """
     if overlaps(place, lake.root):
         what = f"{place} lies in the lake, or has the lake in it."
@@ -61,16 +64,19 @@ def outside(place: str, lake: Storage, options: Mapping[str, str] | None) -> Out
     return _ObjectStore(place, _reached(place, lake, options or {}))
 
 
-def _reached(place: str, lake: Storage, options: Mapping[str, str]) -> Storage:
+def _reached(place: str, lake: Storage, options: Mapping[str, str]) -> ObjectStorage:
     from lakeward.storage.attach import attach
+    from lakeward.storage.object_store.storage import ObjectStorage
 
     if lake.is_remote and not options:
-        from lakeward.storage.object_store.storage import ObjectStorage
-
         found = lake.beside(place) if isinstance(lake, ObjectStorage) else None
         if found is not None:
             return found
-    return attach(place, options, probes=False)
+    attached = attach(place, options, probes=False)
+    if not isinstance(attached, ObjectStorage):
+        what = f"{place} is no place of an object store."
+        raise InvalidInput(what, hint="Give a directory, or s3://… and such.", path=place)
+    return attached
 
 
 class _Directory(Outside):
@@ -108,26 +114,44 @@ class _Directory(Outside):
 
 
 class _ObjectStore(Outside):
-    def __init__(self, place: str, storage: Storage) -> None:
+    def __init__(self, place: str, storage: ObjectStorage) -> None:
         self.label = place.rstrip("/")
         self._storage = storage
         self._taken: list[str] = []
-        if any(True for _ in self._storage.listing("", recursive=True)):
+        self._claim = f"_export-{secrets.token_hex(6)}.partial"
+        if self._others():
+            raise _taken(self.label)
+        # Of two exports that each put a file and list then, one at least sees the other's.
+        storage.create(self._claim, b"\n").wait()
+        if self._others():
+            self._release()
             raise _taken(self.label)
         self.scratch = Path(tempfile.mkdtemp(prefix="lakeward-export-"))
+
+    def _others(self) -> bool:
+        found = self._storage.listing("", recursive=True)
+        return any(not file.path.endswith(self._claim) for file in found)
+
+    def _release(self) -> None:
+        with suppress(Exception):
+            self._storage.delete([self._claim])
 
     def take(self, name: str) -> None:
         local = self.scratch / name
         self._taken.append(name)
-        self._storage.create(name, local.read_bytes()).wait()
+        self._storage.copy_from(name, local)
         local.unlink()
 
     def complete(self) -> None:
+        self._release()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def abandon(self) -> None:
         with suppress(Exception):
+            # Without its files, a manifest would mark an empty export as complete.
+            self._storage.delete([n for n in self._taken if n.rpartition("/")[2] == MANIFEST])
             self._storage.delete(self._taken)
+        self._release()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 

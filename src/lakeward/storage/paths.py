@@ -1,7 +1,8 @@
-"""Full names of files: after a warehouse moved, and whether a path reaches into a place.
+"""Full names of files: their change when a warehouse moves, and whether a path overlaps a place.
 
-`overlaps` prefers a false yes: it compares a path as written and decoded, with and without the
-version selector at its end, and with links followed before and after `..` is removed.
+`overlaps` may return True for a path that does not overlap, never the reverse: it compares a path
+as written and decoded, with and without the version selector at its end, and with links followed
+before and after `..` is removed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CHOICE: Final = re.compile(r"\{[^{}/]*\}")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A move of a warehouse from a root, in each of its spellings, to a new one."""
+    """A move of a warehouse: all notations of the old root, and the new root."""
 
     old: tuple[str, ...]
     new: str
@@ -42,7 +43,7 @@ class Move:
         return f"{scheme}{self.new}/{inside}".rstrip("/")
 
     def inside(self, name: str) -> str | None:
-        """The path below the warehouse of a file that is named in full by an old root."""
+        """Return the path below the warehouse of a full name; None if it is below no old root."""
         for root in self.old:
             found = _below(name, root)
             if found is not None:
@@ -73,14 +74,14 @@ def _below(name: str, root: str) -> str | None:
 
 
 def _without_scheme(name: str) -> str:
-    """A local path without `file:` or `file://` before it."""
+    """Return a local path without `file:` or `file://` before it."""
     if not name.startswith("file:"):
         return name
     return "/" + name.removeprefix("file:").lstrip("/")
 
 
 def _readings(path: str) -> Iterator[list[str]]:
-    """The places that a path may mean."""
+    """Yield the parts of each place that a path may refer to."""
     for text in {path, unquote(path)}:
         for one in {text, _VERSION.sub("", text.rstrip("/"))}:
             single = _CHOICE.sub("*", one)
@@ -91,12 +92,15 @@ def _readings(path: str) -> Iterator[list[str]]:
 
 
 def _meet(path: list[str], root: list[str]) -> bool:
-    """Whether two lists of directories are the same as far as both go; the first has wildcards."""
+    """Return whether a path, which may have wildcards, and a root agree as far as both go."""
     return all(r == p or fnmatchcase(r, p) for p, r in zip(path, root, strict=False))
 
 
 def _parts(name: str) -> Iterator[list[str]]:
-    """A name as its parts: kind of store, bucket, and directories."""
+    """Yield the parts of a name, as `[kind of store, bucket, *directories]`.
+
+    A local path is yielded twice if symbolic links make `..` ambiguous.
+    """
     found = _SCHEME.fullmatch(name)
     scheme, rest = (found[1].lower(), found[2]) if found else ("file", name)
     if scheme == "file":

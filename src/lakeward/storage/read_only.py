@@ -10,41 +10,41 @@ from lakeward.storage.local import LocalStorage
 
 
 class Unwritable:
-    """Refuses what changes files."""
+    """Methods that raise `ReadOnlyLake` in place of those that change files."""
 
     root: str
 
     def create(self, path: str, data: Any) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Raise an error: this storage is read-only."""
         self._refuse(path)
 
     def create_all(self, files: Iterable[tuple[str, bytes]]) -> None:
-        """Refused."""
+        """Raise an error if there is a file to write: this storage is read-only."""
         for path, _ in files:
             self._refuse(path)
 
     def delete_directory(self, directory: str) -> None:
-        """Refused."""
+        """Raise an error: this storage is read-only."""
         self._refuse(directory)
 
     def prepare(self, path: str, data: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Raise an error: this storage is read-only."""
         self._refuse(path)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: ARG002
-        """Refused."""
+        """Raise an error: this storage is read-only."""
         self._refuse(path)
 
     def put(self, path: str, data: bytes) -> None:  # noqa: ARG002
-        """Refused."""
+        """Raise an error: this storage is read-only."""
         self._refuse(path)
 
     def replace(self, path: str, data: bytes) -> None:  # noqa: ARG002
-        """Refused."""
+        """Raise an error: this storage is read-only."""
         self._refuse(path)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Refused."""
+        """Raise an error if there is a file to delete: this storage is read-only."""
         for path in paths:
             self._refuse(path)
 
@@ -53,7 +53,7 @@ class Unwritable:
         self._refuse(directory)
 
     def make_directory(self, path: str) -> None:
-        """Refused."""
+        """Raise an error: this storage is read-only."""
         self._refuse(path)
 
     def _refuse(self, path: str) -> NoReturn:

@@ -27,16 +27,19 @@ class LocalRemoval(ABC):
     """The part of a local storage that finds and deletes files below a directory."""
 
     def walk(self, directory: str) -> Iterator[tuple[str, StoredFile | None]]:
-        """Names only: looking at each file costs more than listing it."""
+        """Yield the names of all regular files below a directory, without metadata.
+
+        To look at each file costs more than to list it.
+        """
         return zip(walk(self._full(directory)), repeat(None))
 
     def look_below(self, directory: str, names: Iterable[str]) -> dict[str, StoredFile]:
-        """Look at each file."""
+        """Return the metadata of files below a directory, by name, from a look at each file."""
         with Directory(self._full(directory)) as below, translated(directory):
             return below.look(names)
 
     def delete_below(self, directory: str, names: Sequence[str]) -> None:
-        """Delete files, and directories that become empty; no link is followed."""
+        """Delete files below a directory, and directories that become empty; follow no link."""
         with Directory(self._full(directory)) as below:
             for name in names:
                 below.delete(name)
@@ -45,11 +48,11 @@ class LocalRemoval(ABC):
 
     @abstractmethod
     def _full(self, path: str) -> str:
-        """Return the full path."""
+        """Return the absolute path."""
 
 
 class Directory:
-    """A directory and its content. Use it as a context manager; it holds directories open."""
+    """Looks at and deletes files below one directory; a context manager that keeps handles open."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -65,7 +68,7 @@ class Directory:
         self._open.clear()
 
     def look(self, names: Iterable[str]) -> dict[str, StoredFile]:
-        """The regular files of some names; links, directories and missing files are left out.
+        """Return the regular files of some names, without links, directories and missing files.
 
         Raises `OSError`.
         """

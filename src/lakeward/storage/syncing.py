@@ -1,4 +1,4 @@
-"""fsync of several files at once by Linux's asynchronous I/O, with no thread of ours.
+"""Syncs several files at once by Linux's asynchronous I/O, without threads of Lakeward.
 
 A disk syncs several files in little more than the time of one, if all are requested at once. Python
 threads would have to wait for the interpreter first. Where the kernel or a sandbox offers no
@@ -26,14 +26,14 @@ NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 """Flags that open a file which must not exist yet."""
 TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
 _AT_ONCE: Final = 64
-"""How many files one ring takes."""
+"""How many requests one ring accepts at a time."""
 _FSYNC: Final = 2
 _CALLS: Final = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
 """Numbers of io_setup, io_destroy, io_getevents and io_submit."""
 
 
 class translated:  # noqa: N801  used as a function, and as quick as one
-    """Context manager that raises the operating system's errors as errors of the storage."""
+    """Context manager that raises a `StorageError` in place of an `OSError`."""
 
     __slots__ = ("_path",)
 
@@ -72,7 +72,7 @@ class Syncing:
             self._ring = None
 
     def wait(self) -> None:
-        """Return when all files are synced; an `OSError` when one could not be."""
+        """Return when all files are synced; raise an `OSError` if one could not be."""
         handles, self._handles = self._handles, ()
         ring, self._ring = self._ring, None
         if ring is None or self._pid != os.getpid():
@@ -87,7 +87,7 @@ class Syncing:
 
 
 def sync_together(files: Sequence[Underway]) -> None:
-    """Sync files, all at once."""
+    """Sync the handles of files, all at once, then wait for each file."""
     handles = [handle for file in files for handle in file.take()]
     try:
         if handles:
@@ -111,7 +111,7 @@ def sync_in_turn(files: Sequence[Underway]) -> None:
 
 
 def temporary_name(target: str) -> str:
-    """A hidden name beside a file's own."""
+    """Return a hidden name in the directory of a file."""
     place = PurePosixPath(target)
     return str(place.with_name(f".{place.name}.{secrets.token_hex(4)}.tmp"))
 
@@ -135,7 +135,7 @@ def write_all(handle: int, data: Any) -> None:
 
 
 def write_nameless(directory: str, data: bytes) -> int:
-    """Write a file that has no name; the handle that keeps it alive."""
+    """Write a file that has no name; return the handle that keeps it alive."""
     handle = os.open(directory, TMPFILE | os.O_WRONLY, 0o644)
     try:
         write_all(handle, data)
@@ -146,7 +146,7 @@ def write_nameless(directory: str, data: bytes) -> int:
 
 
 def parent(path: str) -> str:
-    """The directory of a full path; quicker than `os.path.dirname`."""
+    """Return the directory of a full path; faster than `os.path.dirname`."""
     return path.rpartition("/")[0] or "/"
 
 
@@ -196,7 +196,7 @@ class _Answer(ctypes.Structure):
 
 
 class _Kernel:
-    """The four calls, which fail with an `OSError`."""
+    """The four system calls of asynchronous I/O; a failure raises an `OSError`."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._setup, self._destroy, self._getevents, self._submit = map(ctypes.c_long, numbers)
@@ -244,7 +244,7 @@ class _Ring:
             request.opcode = _FSYNC
 
     def begin(self, handles: Sequence[int]) -> bool:
-        """Request all; False where the kernel did not take them, and then none is under way."""
+        """Request a sync of all handles; return False, with no request pending, if that failed."""
         for request, handle in zip(self._requests, handles, strict=False):
             request.handle = handle
         try:
@@ -257,7 +257,7 @@ class _Ring:
         return True
 
     def end(self, count: int) -> int:
-        """Wait for so many answers; the first error among them, or 0."""
+        """Wait for `count` requests to complete; return the error number of a failed one, or 0."""
         failed = 0
         while count:
             try:
@@ -278,7 +278,7 @@ _IDLE: deque[_Ring] = deque()
 
 
 def _ring() -> _Ring | None:
-    """A free context, or a new one; None where the kernel gives none."""
+    """Return an idle context, or a new one; None if the kernel gives none."""
     if KERNEL is None:
         return None
     with suppress(IndexError):
@@ -302,4 +302,4 @@ def _kernel() -> _Kernel | None:
 
 
 KERNEL: _Kernel | None = _kernel()
-"""None where files are synced one after the other."""
+"""The system calls; None where files are synced one after the other."""

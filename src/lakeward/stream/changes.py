@@ -1,9 +1,10 @@
 """Change records, merged by key: the last change of a key wins.
 
 A batch of changes has the table's columns and may have two more: `_change_type` (`insert`, `update`
-or `delete`) and `_sequence`, which orders changes of one key. Without the first a row replaces the
-one with its key; without the second the later one wins. The change types of Delta's change feed are
-known too; its `update_preimage` rows are ignored. A deletion needs only the key's columns.
+or `delete`) and `_sequence`, which orders changes of one key. Without `_change_type` a row replaces
+the row with its key; without `_sequence` the row that was written later wins. The change types of
+Delta's change feed are accepted too; its `update_preimage` rows are ignored. A deletion needs only
+the key's columns.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _INEXACT: Final = ("float", "double")
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The rows to write, one for each key that remains, and all changed keys, each once."""
+    """`rows`: the rows to write, one for each remaining key; `keys`: each changed key once."""
 
     rows: pa.Table
     keys: pa.Table
@@ -62,7 +63,7 @@ class Changes:
         self._has_sequence: bool | None = None
 
     def accept(self, data: pa.Table, checks: Checks) -> list[pa.Table]:
-        """Check a batch and convert it to records of changes."""
+        """Check a batch; return its change records: the written rows, then the deleted ones."""
         kinds = self._kinds(data)
         order = self._order(data)
         rows = data.drop_columns([n for n in (CHANGE_TYPE, SEQUENCE) if n in data.column_names])
@@ -87,7 +88,7 @@ class Changes:
         return out
 
     def merge(self, records: Sequence[pa.Table]) -> Merged:
-        """Merge the records of any number of batches."""
+        """Merge the change records of any number of batches."""
         everything = pa.concat_tables([self._records.empty_table(), *records])
         last = self._last(everything)
         rows = last.filter(pc.invert(last[_GONE]))
@@ -96,11 +97,11 @@ class Changes:
         return Merged(kept, last.select(self._key))
 
     def compact(self, records: Sequence[pa.Table]) -> pa.Table:
-        """The records without those that later ones replace."""
+        """Return the change records without those that later records replace."""
         return self._last(pa.concat_tables(records))
 
     def _last(self, records: pa.Table) -> pa.Table:
-        """The last record of each key."""
+        """Return the last record of each key."""
         if records.num_rows < 2:
             return records
         by = [(_ORDER, "ascending"), (_ARRIVAL, "ascending")]
@@ -113,7 +114,7 @@ class Changes:
         return ordered.take(pa.array(last))
 
     def _kinds(self, data: pa.Table) -> pa.ChunkedArray:
-        """True for deletions, false for rows to write, null for rows to ignore."""
+        """Return each row's kind: true for a deletion, false for a write, null to ignore it."""
         if CHANGE_TYPE not in data.column_names:
             return pa.chunked_array([pa.array(np.zeros(data.num_rows, dtype=bool))])
         column = data.column(CHANGE_TYPE)
@@ -161,7 +162,7 @@ class Changes:
     def _deletions(self, rows: pa.Table) -> pa.Table:
         known = [n for n in rows.column_names if n in self._definition.schema.by_name]
         if len(known) < len(rows.column_names):
-            # The same error that rows with such a column get.
+            # Raise the same error as for written rows with an unknown column.
             conform(rows, self._definition.schema, self._table)
         keys = conform(
             rows.select([n for n in rows.column_names if n in self._key]),
@@ -192,7 +193,7 @@ class Changes:
 
 
 def check_key(key: Sequence[Field], table: str) -> None:
-    """Raise `InvalidInput` when a column's type cannot be part of a key."""
+    """Raise `InvalidInput` if a column's type cannot be part of a key."""
     for field in key:
         kind = field.type
         if not isinstance(kind, Primitive | Decimal) or str(kind) in _INEXACT:

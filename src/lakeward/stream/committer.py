@@ -1,8 +1,8 @@
 """Commits epochs of one or several tables, each by one transaction, exactly once.
 
-An epoch's rows, its number and the check that no newer instance of the writer took over are in one
-database transaction. So an epoch is in the lake with its number or not at all, and an epoch whose
-number is in the log is never committed again.
+One database transaction holds an epoch's rows, its number, and the check that no newer instance of
+the writer has taken over. So an epoch is in the lake with its number or not at all, and an epoch
+whose number is in the log is never committed again.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ from lakeward.write.transaction.transaction import Transaction
 
 @dataclass(eq=False)
 class SealedEpoch:
-    """An epoch that takes no more rows, on its way into `tables`."""
+    """An epoch to which no more rows are added; `tables` are those that its commit changes."""
 
     number: int
     epoch: Epoch
     rows: int
     progress: Any
+    sources: Sequence[str] = ()
     tables: list[SinkTable] = field(default_factory=list)
 
     def apply(self, tables: Sequence[SinkTable]) -> None:
-        """Add to the transaction the changes of the tables, the epoch's number, and the fence."""
+        """Add to the transaction the tables' changes, the epoch's number, and the fencing check."""
         transaction = self.epoch.transaction
         self.tables.extend(tables)
         for table in tables:
             table.apply(self.epoch)
             transaction.record(table.name, table.writer.writer_id, self.number)
+            if self.sources:
+                transaction.sources(table.name, files=self.sources)
         # All writers lock the rows in one order.
         ordered = sorted(tables, key=lambda t: t.writer.head.table_id)
 
@@ -63,7 +66,7 @@ class SealedEpoch:
         transaction.on_ratify(record)
 
     def committed(self, done: CommitResult) -> EpochResult:
-        """Mark the epoch as committed by a transaction, and return its result."""
+        """Record in the writers that the epoch was committed; return its result."""
         for table in self.tables:
             table.writer.last = self.number
             table.writer.progress = self.progress
@@ -78,7 +81,7 @@ class SealedEpoch:
         )
 
     def replayed(self, context: LakeContext, tables: Sequence[SinkTable]) -> EpochResult:
-        """The result when all the tables had this epoch before."""
+        """Return the result for an epoch that all the tables already have."""
         found = [t.writer.committed(context, self.number) for t in tables]
         first = None if found[0] is None else found[0][1]
         return EpochResult(
@@ -108,7 +111,7 @@ class Committer:
         self._gaps = gaps
         self._epoch = Epoch(begin)
         self._unknown: SealedEpoch | None = None
-        """The epoch that was committed with an unknown outcome."""
+        """The epoch whose commit has an unknown outcome."""
         self._broken: BaseException | None = None
         self._submitted = 0
         self._thread = CommitThread()
@@ -123,30 +126,30 @@ class Committer:
 
     @property
     def last(self) -> int | None:
-        """The last epoch that is in all the tables."""
+        """The last epoch that is committed in every table of the sink; None if there is none."""
         found = [t.writer.last for t in self._tables]
         return None if None in found else min(n for n in found if n is not None)
 
-    def commit(self, number: int, progress: Any) -> EpochResult:
-        """Commit what was written since the last epoch; see `Sink.commit_epoch`."""
+    def commit(self, number: int, progress: Any, sources: Sequence[str]) -> EpochResult:
+        """Commit the rows written since the last epoch; see `Sink.commit_epoch`."""
         number = arguments.whole(number, "epoch")
         with self._order:
             if self._thread.is_busy:
-                submitted = self._submit(number, progress)
+                submitted = self._submit(number, progress, sources)
             else:
                 with self._turn:
                     self._check(number, progress)
-                    return self._carry_out(self._seal(number, progress))
+                    return self._carry_out(self._seal(number, progress, sources))
         return submitted.result()
 
-    def submit(self, number: int, progress: Any) -> Future[EpochResult]:
+    def submit(self, number: int, progress: Any, sources: Sequence[str]) -> Future[EpochResult]:
         """Commit in the background; see `Sink.submit_epoch`."""
         number = arguments.whole(number, "epoch")
         with self._order:
-            return self._submit(number, progress)
+            return self._submit(number, progress, sources)
 
     def discard(self) -> None:
-        """Wait for submitted epochs, then throw away what was written since; see `Sink.discard`."""
+        """Wait for submitted epochs, then discard rows written since; see `Sink.discard`."""
         with self._order:
             self._thread.wait()
             with self._turn:
@@ -162,14 +165,14 @@ class Committer:
                 self._broken = None
 
     def close(self, reason: BaseException | None = None) -> None:
-        """Throw away what was not committed or submitted, and take no more rows."""
+        """Discard rows that were not committed or submitted, and accept no more rows."""
         with self._order:
             self._thread.close()
             with self._turn:
                 self._close(reason)
 
     def check_open(self) -> None:
-        """Raise `SinkClosed`, or `Fenced` where that is the reason, when it was closed."""
+        """Raise `SinkClosed` if the committer is closed, or `Fenced` if that was the reason."""
         if not self._closed:
             return
         if isinstance(self._reason, Fenced):
@@ -183,27 +186,32 @@ class Committer:
 
     # Callers hold the lock `_order`.
 
-    def _submit(self, number: int, progress: Any) -> Future[EpochResult]:
+    def _submit(self, number: int, progress: Any, sources: Sequence[str]) -> Future[EpochResult]:
         if not self._thread.is_busy:
             with self._turn:
                 self._check(number, progress)
         else:
             self._check_next(number)
             _check_progress(self._tables, progress)
-        sealed = self._seal(number, progress, hand_on=True)
+        sealed = self._seal(number, progress, sources, hand_on=True)
         return self._thread.submit(lambda: self._carry_out_submitted(sealed))
 
-    def _seal(self, number: int, progress: Any, *, hand_on: bool = False) -> SealedEpoch:
-        """End the epoch, unless its outcome is unknown: rows written later are in the next."""
+    def _seal(
+        self, number: int, progress: Any, sources: Sequence[str], *, hand_on: bool = False
+    ) -> SealedEpoch:
+        """End the current epoch, and begin the next; return the ended one.
+
+        If the outcome of an earlier commit is unknown, return that epoch instead.
+        """
         if self._unknown is not None:
             return self._unknown
         sealed, self._epoch = self._epoch, Epoch(self._begin)
         rows = sum(t.queue.seal(self._epoch, hand_on=hand_on) for t in self._tables)
         self._submitted = number
-        return SealedEpoch(number, sealed, rows, progress)
+        return SealedEpoch(number, sealed, rows, progress, arguments.texts(sources, "sources"))
 
     def _check_next(self, number: int) -> None:
-        """Check the number of an epoch whose predecessor is not committed yet."""
+        """Check the number of an epoch that follows one that is not committed yet."""
         self._check_broken()
         before = self._submitted
         if number <= before or (number > before + 1 and not self._gaps):
@@ -235,7 +243,7 @@ class Committer:
         _check_progress(self._tables, progress)
 
     def _carry_out_submitted(self, sealed: SealedEpoch) -> EpochResult:
-        """Commit a submitted epoch; when it fails, those submitted after it fail too."""
+        """Commit a submitted epoch; if it fails, those submitted after it fail too."""
         with self._turn:
             try:
                 self.check_open()
@@ -257,13 +265,13 @@ class Committer:
         taken = time.perf_counter() - started
         for table in self._tables:
             if result.replayed:
-                table.meter.add(replays=1)
+                table.replayed(sealed.epoch)
             else:
-                table.meter.add(commits=1, commit_seconds=taken, commit_seconds_most=taken)
+                table.committed(sealed.epoch, taken)
         return result
 
     def _apply(self, sealed: SealedEpoch) -> EpochResult | None:
-        """Stage all rows and change the tables; the result if all tables have the epoch already."""
+        """Stage all rows and change the tables; return a result only if all have the epoch."""
         try:
             missing = _without(self._tables, sealed.number, gaps=self._gaps)
             for table in self._tables:
@@ -281,7 +289,7 @@ class Committer:
             raise
 
     def _finish(self, sealed: SealedEpoch) -> EpochResult:
-        """Commit the epoch's transaction."""
+        """Commit the epoch's transaction; return the result."""
         try:
             done = sealed.epoch.transaction.commit()
         except OutcomeUnknown:
@@ -298,7 +306,7 @@ class Committer:
         return sealed.committed(done)
 
     def _failed(self, epoch: Epoch, error: BaseException) -> None:
-        """Throw the epoch away, with rows that were written after it."""
+        """Discard a failed epoch, with the rows that were written after it."""
         for table in self._tables:
             table.meter.add(failures=1)
         self._stale = True
@@ -307,7 +315,7 @@ class Committer:
             return
         self._abandon(epoch)
         if self._thread.is_busy or any(t.queue.fresh for t in self._tables):
-            # Their producer must learn that they cannot be committed before what was lost.
+            # Later rows must not be committed without the lost ones, so the next `write` fails.
             self._fail_queues(error)
         else:
             self._start_over()
@@ -340,7 +348,7 @@ class Committer:
 
 
 def _without(tables: Sequence[SinkTable], number: int, *, gaps: bool) -> list[SinkTable]:
-    """The tables that do not have an epoch yet; `EpochOutOfOrder` where one would miss an epoch."""
+    """Return the tables without an epoch; raise `EpochOutOfOrder` if one would skip an epoch."""
     found = []
     for table in tables:
         last = table.writer.last
@@ -363,7 +371,7 @@ def _without(tables: Sequence[SinkTable], number: int, *, gaps: bool) -> list[Si
 
 
 def _check_progress(tables: Sequence[SinkTable], progress: Any) -> None:
-    """Check that progress can be recorded: it is a mapping, and all tables are guarded."""
+    """Raise unless progress can be recorded: it is a mapping and all tables are guarded."""
     if progress is None:
         return
     unguarded = next((t.name for t in tables if not t.writer.head.guarded), None)

@@ -1,20 +1,20 @@
-"""A loop that takes rows from a source into a sink, and commits an epoch now and then.
+"""A loop that writes rows from a source into a sink, and commits epochs by size or time.
 
 The source's position is committed with its rows. A restarted loop continues after the last epoch,
-so every row of a source that can be read again is in the table once.
+so every row of a source that can be read again is in the table exactly once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 import tenacity
 
-from lakeward.errors import LakewardError, OutcomeUnknown, SinkClosed
+from lakeward.errors import InvalidInput, LakewardError, OutcomeUnknown, SinkClosed
 from lakeward.model import arguments
 from lakeward.stream.epoch import EpochResult
 from lakeward.stream.source import Source
@@ -33,7 +33,9 @@ class _EpochSink(Protocol):
     def progress(self) -> Any: ...
     def write(self, data: Any) -> None: ...
     def discard(self) -> None: ...
-    def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult: ...
+    def commit_epoch(
+        self, epoch: int, *, progress: Any = None, sources: Sequence[str] = ()
+    ) -> EpochResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,11 @@ class Consumed:
     """What a loop did.
 
     Attributes:
-        epochs: How many were committed.
-        rows: In them.
-        last_epoch: Of the table and writer.
-        progress: Where the source is.
-        restarts: How often an accident sent the loop back to the last epoch.
+        epochs: The number of epochs committed.
+        rows: The number of rows in these epochs.
+        last_epoch: The last epoch of the table and writer.
+        progress: The position of the source that was committed last.
+        restarts: How often a passing failure sent the loop back to the last epoch.
     """
 
     epochs: int
@@ -57,7 +59,7 @@ class Consumed:
 
 @dataclass
 class Consumer:
-    """The loop over one source."""
+    """The loop that reads one source."""
 
     sink: _EpochSink
     source: Source
@@ -68,7 +70,10 @@ class Consumer:
     _done: dict[str, int] = field(default_factory=lambda: {"epochs": 0, "rows": 0, "restarts": 0})
 
     def run(self) -> Consumed:
-        """Run until the source ends."""
+        """Run until the source ends; return what was done.
+
+        Raise `InvalidInput`, when all other rows are committed, for files that end within a line.
+        """
         arguments.whole(self.epoch_rows, "epoch_rows", least=1)
         arguments.number(self.epoch_seconds, "epoch_seconds")
         arguments.whole(self.restarts, "restarts")
@@ -79,11 +84,14 @@ class Consumer:
                     self._pass()
         finally:
             self.source.close()
+        left = self.source.unfinished()
+        if left:
+            raise _incomplete(left, self._done["rows"])
         sink = self.sink
         return Consumed(**self._done, last_epoch=sink.last_epoch, progress=sink.progress)
 
     def _attempts(self) -> tenacity.Retrying:
-        # What cannot be read again cannot be tried again.
+        # A source that cannot be read again cannot be retried.
         tries = 1 + (self.restarts if self.source.rewinds else 0)
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception(_may_pass),
@@ -114,9 +122,13 @@ class Consumer:
 
     def _commit(self, rows: int, position: Mapping[str, Any]) -> None:
         last = self.sink.last_epoch
-        # A writer may take from one source today and from another tomorrow.
-        progress = {**(self.sink.progress or {}), **position}
-        result = self.sink.commit_epoch(0 if last is None else last + 1, progress=progress)
+        # A writer may use several sources in turn: keep the positions of the others.
+        before = self.sink.progress or {}
+        result = self.sink.commit_epoch(
+            0 if last is None else last + 1,
+            progress={**before, **position},
+            sources=self.source.places(before, position),
+        )
         self._done["epochs"] += 1
         self._done["rows"] += rows
         self.source.committed(position)
@@ -124,8 +136,20 @@ class Consumer:
             self.on_epoch(result)
 
 
+def _incomplete(paths: Sequence[str], rows: int) -> InvalidInput:
+    what = (
+        f"The last line of {', '.join(paths)} has no end: it may be incomplete, and was not taken."
+    )
+    what += f" All others are committed, {rows} rows of this run."
+    hint = "End it with a newline when the file is complete, and run this again."
+    return InvalidInput(what, hint=hint, path=paths[0])
+
+
 def _may_pass(error: BaseException) -> bool:
-    """Whether going back to the last epoch may help; `discard` finds out an unknown outcome."""
+    """Return whether a restart from the last epoch may help.
+
+    After an unknown outcome it may: `discard` finds the outcome out.
+    """
     if not isinstance(error, LakewardError) or isinstance(error, SinkClosed):
         return False
     return error.retryable or isinstance(error, OutcomeUnknown)

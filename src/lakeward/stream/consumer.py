@@ -1,9 +1,9 @@
-"""A consumer reads the changes of the lake, and the log keeps its position.
+"""Consumers read the changes of the lake; the log keeps the position of each.
 
-The position moves in the same database transaction that commits what the consumer writes to the
-lake. So each change is processed exactly once, even if processes are killed. Two processes of the
-same consumer do not process a change twice: the position only moves from where it was when
-processing began, so the second process is refused.
+The position is updated in the same database transaction that commits what the consumer writes to
+the lake. So each change is processed exactly once, even if processes are killed. Two processes of
+the same consumer do not process a change twice: the position can be updated only if it is still
+where it was when processing began, so the second process is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.model.shown import Shown
-from lakeward.read.lake_changes import LakeChange, lake_changes
+from lakeward.read.lake_changes import LakeChange, lake_changes, placed_changes
+from lakeward.write.commit.progress import of_consumer
 from lakeward.write.commit.publications import follow_all
 
 if TYPE_CHECKING:
@@ -42,10 +43,9 @@ class ConsumerRecord:
 
     Attributes:
         position: The position of the last processed transaction.
-        transaction_id: The consumer's own transaction that moved it there; None if it wrote
-            nothing.
-        actor: Who moved it.
-        moved: When it was moved.
+        transaction_id: The consumer's transaction that set the position; None if it wrote nothing.
+        actor: Who set the position.
+        moved: When the position was set.
     """
 
     name: str
@@ -56,9 +56,9 @@ class ConsumerRecord:
 
 
 class Consumer(Shown):
-    """Reads the transactions of the lake in order, from where the consumer stopped.
+    """Reads the transactions of the lake in order, after the last processed one.
 
-    Transactions that it begins itself, with `transaction`, are not returned to it.
+    Transactions that the consumer begins itself, with `transaction`, are not returned to it.
     """
 
     def __init__(
@@ -101,9 +101,10 @@ class Consumer(Shown):
         pauses of up to a quarter of a second.
 
         Args:
-            timeout: End after so many seconds without a new transaction; never when None.
+            timeout: End after this many seconds without a new transaction; if None, never end.
         """
         limit = None if timeout is None else arguments.number(timeout, "timeout")
+        follow_all(self._context)
         found = followed(self._context, self.position, self._tables, limit)
         return (c for c in found if not c.transaction_id.endswith(self._suffix))
 
@@ -117,24 +118,33 @@ class Consumer(Shown):
         Args:
             change: The change to mark as processed, with all transactions before it.
             message: Why; kept with the commit.
-            options: As in `Lake.transaction`.
+            options: As in `Lake.transaction`, except `transaction_id`: the consumer gives its
+                transactions ids by which it knows them.
 
         Raises:
+            InvalidInput: A `transaction_id` was given.
             Conflict: Another process of the same consumer has already processed the change.
         """
+        if "transaction_id" in options:
+            what = "A transaction of a consumer takes no transaction_id."
+            hint = "Leave it out: the consumer's position ensures that a change is processed once."
+            raise InvalidInput(what, hint=hint, parameter="transaction_id")
         before = self._before(change)
         own_id = f"{new_transaction_id()}{self._suffix}"
         begun: Transaction = self._lake.transaction(
-            message=message, **{"transaction_id": own_id, **options}
+            message=message, transaction_id=own_id, **options
         )
-        begun.on_ratify(lambda session: self._move(session, before, change, begun.transaction_id))
+        begun.on_ratify(
+            lambda session: self._move(session, before, change, begun.transaction_id),
+            of_consumer(self._name, change.position),
+        )
         return begun
 
     def done(self, change: LakeChange) -> None:
         """Mark a change, and all before it, as processed.
 
-        For effects outside of the lake: call it when they are durable. A process that dies before
-        gets the change again.
+        For effects outside of the lake: call this when they are durable. If the process dies
+        before, the change is returned again.
 
         Raises:
             Conflict: Another process of the same consumer has already processed the change.
@@ -144,18 +154,21 @@ class Consumer(Shown):
             self._move(session, before, change, None)
 
     def rewind(self, position: int) -> None:
-        """Move back, or ahead, to a position; the transactions after it come next.
+        """Set the consumer's position; the transactions after it are returned next.
 
         Args:
             position: The position of a transaction; 0 for the beginning.
         """
         arguments.whole(position, "position")
+        # Else a commit that is found later would set the position that it has.
+        follow_all(self._context)
         with self._context.database.write() as session:
             consumers.delete(session, self._name)
             consumers.add(session, self._row(position, None))
 
     def forget(self) -> None:
         """Delete the consumer's position from the log."""
+        follow_all(self._context)
         with self._context.database.write() as session:
             consumers.delete(session, self._name)
 
@@ -201,17 +214,19 @@ def followed(
 ) -> Iterator[LakeChange]:
     """Yield the transactions after a position, then new ones as they are committed.
 
-    Ends after `timeout` seconds without a new transaction; never when None.
+    End after `timeout` seconds without a new transaction; if None, never end.
     """
     waiting = waiter(context.database)
     try:
         last = time.monotonic()
         while True:
             follow_all(context)
-            for change in lake_changes(context, after, tables):
-                after = change.position
-                yield change
-                last = time.monotonic()
+            # Transactions of other tables move the position too: they are not read again.
+            for position, change in placed_changes(context, after, tables):
+                after = position
+                if change is not None:
+                    yield change
+                    last = time.monotonic()
             left = _WAIT_SECONDS
             if timeout is not None:
                 left = last + timeout - time.monotonic()

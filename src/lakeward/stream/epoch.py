@@ -1,4 +1,4 @@
-"""An epoch: its transaction, the thread that commits submitted ones, and what came of it."""
+"""Epochs: the transaction of an epoch, the thread that commits submitted epochs, the result."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ class EpochResult:
     """An epoch that is in the lake.
 
     Attributes:
-        epoch: Its number.
-        replayed: It had been committed before, and what was written now was thrown away.
-        transaction_id: The transaction that committed it; None where the log does not tell any
-            more which one it was.
-        versions: The version of each table that it is in.
-        rows: How many were written; of a replayed epoch, how many were thrown away.
-        timestamp: When it was committed.
-        published: False where a table's files could not be written yet; the commit stands.
+        epoch: The number of the epoch.
+        replayed: Whether the epoch had been committed before; then the rows written now were
+            discarded.
+        transaction_id: The transaction that committed the epoch; None if it is no longer in the
+            log.
+        versions: The version of each table that contains the epoch.
+        rows: The number of rows written; for a replayed epoch, of rows discarded.
+        timestamp: When the epoch was committed.
+        published: False if the commit could not be published yet; it is valid all the same.
     """
 
     epoch: int
@@ -40,9 +41,9 @@ class EpochResult:
 
 
 class Epoch:
-    """Rows of one table or several that one transaction will commit.
+    """Rows of one or several tables that one transaction will commit.
 
-    The transaction begins when the first rows are staged. Any thread may use it.
+    The transaction begins when the first rows are staged. Any thread may use the object.
     """
 
     def __init__(self, begin: Callable[[], Transaction]) -> None:
@@ -53,12 +54,12 @@ class Epoch:
 
     @property
     def transaction(self) -> Transaction:
-        """The transaction; begins it if necessary."""
+        """The epoch's transaction; begun by the first access."""
         with self._lock:
             return self._begun()
 
     def staging(self, name: str) -> Staging:
-        """The files of a table that were staged for this epoch."""
+        """Return the staging of a table for this epoch; begin it if necessary."""
         with self._lock:
             found = self._stagings.get(name)
             if found is None:
@@ -66,7 +67,7 @@ class Epoch:
             return found
 
     def roll_back(self) -> None:
-        """Roll the transaction back. The caller makes sure that no thread stages rows meanwhile."""
+        """Roll back the transaction. The caller ensures that no thread is staging rows."""
         with self._lock:
             if self._transaction is not None:
                 self._transaction.rollback()
@@ -89,11 +90,11 @@ class CommitThread:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an epoch is not committed yet."""
+        """Whether a submitted epoch is not committed yet."""
         return self._last is not None and not self._last.done()
 
     def submit(self, commit: Callable[[], EpochResult]) -> Future[EpochResult]:
-        """Run a commit after those submitted before; waits while the backlog is full."""
+        """Run a commit after those submitted before; wait while the backlog is full."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "lakeward-epochs")
         self._room.acquire()

@@ -1,7 +1,7 @@
 """Adds columns that a sink's rows have and its table lacks, before the rows are buffered.
 
-This is a separate commit before the epoch with the rows: if the epoch is written again, the columns
-exist already.
+The columns are added by a separate commit before the epoch with the rows: if the epoch is written
+again, the columns exist already.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Evolving:
         context: The lake's context.
         begin: Begins a transaction.
         head: The table.
-        asked: The schema mode that the sink was opened with.
+        asked: The schema mode with which the sink was opened.
     """
 
     context: LakeContext
@@ -50,7 +50,7 @@ class Evolving:
         definition: Definition,
         schema_mode: object,
     ) -> Evolving:
-        """Check the mode that a sink was opened with; raise `PolicyViolation` if not allowed."""
+        """Check the mode given to a sink; raise `PolicyViolation` if it is not allowed."""
         asked = None
         if schema_mode is not None:
             asked = arguments.choice(schema_mode, SchemaMode, "schema_mode")
@@ -61,7 +61,7 @@ class Evolving:
         return cls(context, begin, head, asked)
 
     def is_due(self, data: Any, definition: Definition) -> bool:
-        """Return whether rows have columns, or wider types, that the table should get."""
+        """Return whether rows have columns, or wider types, that the table should be given."""
         if mode_of(self.head, definition, self.asked, SchemaMode.MERGE) is None:
             return False
         try:
@@ -72,7 +72,7 @@ class Evolving:
         return next(merging(definition.schema, given, typed=typed), None) is not None
 
     def evolve(self, data: Any) -> Definition:
-        """Add the columns in a separate transaction; return the table's newest definition."""
+        """Add the columns of rows in a separate transaction; return the newest definition."""
         name = str(self.head.name)
         for attempt in range(1, _TRIES + 1):
             try:

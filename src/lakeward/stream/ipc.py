@@ -1,4 +1,4 @@
-"""Record batches in Arrow's own format, from files and streams."""
+"""Sources of record batches in Arrow's IPC format, from files and streams."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from lakeward.stream.source import Files, Portion, ReadOnce
 
 
 class ArrowFiles(Files):
-    """Batches of Arrow IPC files, of the file or the stream format, known by their full paths."""
+    """Batches of Arrow IPC files (file or stream format), identified by their full paths."""
+
+    form = "arrow"
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Continue after the batches that were taken."""
+        """Continue each file after the batches that were committed."""
         del schema, table  # batches bring their own
         self._continue(progress, "batches")
 
     def portions(self) -> Iterator[Portion]:
-        """One batch each."""
+        """Yield each batch that was not taken before."""
         for path in self._paths:
             name = str(path)
             try:
@@ -42,12 +44,12 @@ class ArrowStream(ReadOnce):
     """Batches of a stream that is read once."""
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Skip the committed part, if it is the same stream."""
+        """Skip the committed batches, if `replay` says that it is the same stream."""
         del schema, table  # batches bring their own
         self._skip = self._to_skip(progress, "batch")
 
     def portions(self) -> Iterator[Portion]:
-        """One batch each, as they come."""
+        """Yield each batch as it arrives."""
         try:
             reader = pa.ipc.open_stream(self._stream)
             for number, batch in enumerate(reader, start=1):

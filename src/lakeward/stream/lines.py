@@ -1,10 +1,11 @@
-"""Newline-delimited JSON from files and streams."""
+"""Sources of newline-delimited JSON, from files and streams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from lakeward.engines.arrow.files import check_lines
@@ -18,7 +19,12 @@ _BLOCK: Final = 2**20
 
 
 class JsonFiles(Files):
-    """Lines of files, known by their full paths; a file that has grown is read from its old end."""
+    """Lines of files, identified by full path; of a file that has grown, only the new part.
+
+    A last line without newline is left out, unless it is complete JSON.
+    """
+
+    form = "json"
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
         """Continue each file at its recorded offset."""
@@ -26,7 +32,7 @@ class JsonFiles(Files):
         self._lines = JsonLines(schema, table)
 
     def portions(self) -> Iterator[Portion]:
-        """Whole lines of each file."""
+        """Yield whole lines of each file that were not taken before, in portions."""
         for path in self._paths:
             name = str(path)
             begun = self._taken.get(name, 0)
@@ -39,6 +45,9 @@ class JsonFiles(Files):
                 with path.open("rb") as file:
                     file.seek(begun)
                     for block in blocks(file, _BLOCK):
+                        if _is_cut(block):
+                            self._unfinished.append(name)
+                            continue
                         if not self._taken.get(name):
                             check_lines(block, path)
                         rows = self._table(block, name)
@@ -57,16 +66,27 @@ class JsonFiles(Files):
             raise InvalidInput(what, hint=error.hint, path=name, line=error.line) from error
 
 
+def _is_cut(block: bytes) -> bool:
+    """Return whether lines are a last one without newline that is not complete JSON."""
+    if block.endswith(b"\n"):
+        return False
+    try:
+        orjson.loads(block)
+    except orjson.JSONDecodeError:
+        return True
+    return False
+
+
 class JsonStream(ReadOnce):
     """Lines of a stream that is read once."""
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Skip the committed part, if it is the same stream."""
+        """Skip the committed bytes, if `replay` says that it is the same stream."""
         self._lines = JsonLines(schema, table)
         self._skip = self._to_skip(progress, "bytes")
 
     def portions(self) -> Iterator[Portion]:
-        """Whole lines, as they come."""
+        """Yield whole lines as they arrive, in portions."""
         left = self._skip
         while left:
             chunk = self._stream.read(min(left, _BLOCK))
@@ -86,7 +106,7 @@ class JsonStream(ReadOnce):
 
 
 def given(rows: pa.Table) -> pa.Table:
-    """The rows without the columns of changes that have no value."""
+    """Return the rows without `_change_type` and `_sequence` where these have no values."""
     absent = [
         name
         for name in (CHANGE_TYPE, SEQUENCE)

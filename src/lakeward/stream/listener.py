@@ -1,9 +1,9 @@
-"""A listener with a name: it gets every commit from the log, at least once.
+"""Named listeners: a function that is called with every commit in the log, at least once.
 
-The log keeps the position up to which it is done. A thread reads the commits after it, calls the
-function with each, in the order of the lake, and moves the position afterwards: so a process that
-dies delivers again what it had not recorded as done. A call that raises is repeated, with growing
-pauses. Two processes with the same name both call their functions.
+The log keeps the position up to which a listener is done. A thread reads the commits after it,
+calls the function with each, in the order of the lake, and then updates the position: so a commit
+is delivered again if the process died before its position was recorded. A call that raises is
+repeated, with growing pauses. Two processes with the same name both call their functions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from lakeward.read.lake_changes import LakeChange, lake_changes
 PREFIX: Final = "listener:"
 _LOOK_SECONDS: Final = 0.5
 _RECORD_SECONDS: Final = 1.0
-"""How long a listener that is busy goes on before it records its position."""
+"""The interval at which a busy listener records its position."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 30.0
 _LOG: Final = logging.getLogger(__name__)
 
 
 class NamedListener:
-    """Calls a function with every commit after the position that the log keeps for it."""
+    """Calls a function with every commit after the listener's position in the log."""
 
     def __init__(self, context: LakeContext, name: str, listener: Callable[[Any], object]) -> None:
         self._context = context
@@ -52,11 +52,11 @@ class NamedListener:
         self._thread.start()
 
     def calls(self, listener: Callable[[Any], object]) -> bool:
-        """Whether this is the listener of a function."""
+        """Return whether this listener calls the given function."""
         return bool(self._listener == listener)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is done with all commits so far; False if that takes longer."""
+        """Wait until the listener is done with all commits so far; return False on timeout."""
         with self._context.database.read() as session:
             newest = positions.last(session)
         deadline = time.monotonic() + seconds
@@ -67,7 +67,7 @@ class NamedListener:
         return True
 
     def stop(self, seconds: float) -> None:
-        """Call the function no more, and wait for a call that is under way."""
+        """Stop calling the function; wait up to `seconds` for a call that is under way."""
         self._stopped.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(seconds)
@@ -89,7 +89,7 @@ class NamedListener:
             waiting.close()
 
     def _deliver(self) -> None:
-        """Call the function with all commits that it did not get yet, and record how far it is."""
+        """Call the function with each commit after the last delivered one; record the position."""
         recorded_at = time.monotonic()
         try:
             for change in lake_changes(self._context, self._done):
@@ -103,7 +103,7 @@ class NamedListener:
             self._record()
 
     def _call(self, event: CommitEvent) -> bool:
-        """Call the function until it succeeds; False if the listener is stopped before."""
+        """Call the function until it succeeds; return False if the listener is stopped first."""
         pause = _FIRST_PAUSE
         while not self._stopped.is_set():
             try:
@@ -123,7 +123,7 @@ class NamedListener:
             return
         with self._context.database.write(durable=False) as session:
             if not consumers.move(session, self._row(self._done), self._recorded):
-                # Another process of the same name is further, or somebody set it back.
+                # Another process of the same name, or a user, changed the position.
                 found = consumers.get(session, self._name)
                 if found is None:
                     consumers.add(session, self._row(self._done))

@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakeward.context import LakeContext
-from lakeward.errors import AlreadyExists, InvalidInput, SchemaMismatch, TableNotFound
+from lakeward.errors import (
+    AlreadyExists,
+    InvalidInput,
+    SchemaMismatch,
+    TableNotFound,
+    UnsupportedFeature,
+)
 from lakeward.log import heads
 from lakeward.model import arguments
 from lakeward.model.commit import Head
@@ -49,7 +55,7 @@ def opened_sink(
     names = _check_mode(head, definition, wanted, key)
     evolving = Evolving.of(context, begin, head, definition, schema_mode)
     writer = WriterInstance.take(context, head, writer_id)
-    made = SinkTable(writer, definition, wanted, limits, names, evolving)
+    made = SinkTable(context, writer, definition, wanted, limits, names, evolving)
     return Sink(context, begin, made, gaps=gaps)
 
 
@@ -72,7 +78,7 @@ def _opened(
         try:
             create()
         except AlreadyExists:
-            # Another sink created it first; otherwise the error stands.
+            # If another sink created the table first, use it; otherwise raise the error.
             if _found(context, name) is None:
                 raise
         found = _found(context, name)
@@ -93,6 +99,10 @@ def _check_mode(head: Head, definition: Definition, mode: Mode, key: object) -> 
     if mode is not Mode.APPEND:
         check_deletable(change)
     names = _key(key)
+    if mode is Mode.UPSERT and definition.identity:
+        what = f"Table {head.name} has an identity column, and changes would give rows new values."
+        hint = "Merge with tx.merge, which keeps the values of rows that are there."
+        raise UnsupportedFeature(what, hint=hint, table=str(head.name))
     if mode is Mode.UPSERT and not names:
         what = f"Changes of {head.name} are merged by key, and there is none."
         raise InvalidInput(what, hint="Give key=[...], or --key.", table=str(head.name))

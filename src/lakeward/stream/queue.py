@@ -1,8 +1,8 @@
 """A bounded queue of rows between a producer and the threads that write them as files.
 
-A producer waits only while there is no room. Rows go to the threads when there are enough of them,
-or when they are old. Rows put before `seal` belong to one epoch, later ones to the next. The first
-failure of a thread empties the queue, which then takes no rows until it is cleared.
+A producer waits only while there is no room. The threads get rows when there are enough of them, or
+when they are old. Rows put before `seal` belong to one epoch, later rows to the next. The first
+failure of a thread empties the queue, which then accepts no rows until it is cleared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import pyarrow as pa
@@ -21,34 +21,37 @@ from lakeward.errors import EpochFailed, SinkClosed
 from lakeward.stream.epoch import Epoch
 
 _GIVE_UP_SECONDS: Final = 60.0
-"""How long a queue that is closed waits for a thread that is still writing."""
+"""How long `close` waits for each thread that is still writing."""
 
 Flush = Callable[[Epoch, Sequence[pa.Table]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkMetrics:
-    """Counts since the sink was opened, and what waits in it now.
+    """Counts since the sink was opened, and the rows that wait in it now.
 
     Attributes:
         written_batches: Calls of `write` that were accepted.
-        written_rows: Rows in them.
-        written_bytes: Their size in memory.
+        written_rows: Rows in these calls.
+        written_bytes: Size of these rows in memory.
         refused_batches: Calls of `write` whose rows did not fit.
         queued_rows: Rows that wait to be staged or are being staged now.
-        queued_bytes: Their size in memory.
-        queued_bytes_most: The most there ever was.
+        queued_bytes: Size of these rows in memory.
+        queued_bytes_most: The largest `queued_bytes` so far.
         waits: How often `write` had to wait for room.
-        wait_seconds: For how long in all.
+        wait_seconds: How long `write` waited in all.
         flushes: How often rows were written as files.
-        flushed_rows: Rows in them, those of discarded epochs too.
-        flushed_bytes: Their size in memory.
-        flush_seconds: Time spent on it, in all threads.
+        flushed_rows: Rows written as files, including those of discarded epochs.
+        flushed_bytes: Size of these rows in memory.
+        flush_seconds: Time spent on writing files, in all threads.
+        uncommitted_seconds: Age of the oldest rows that are not committed; 0 if there are none.
         commits: Epochs that were committed.
-        commit_seconds: Time spent in `commit_epoch` for them.
-        commit_seconds_most: The longest of them.
+        committed_rows: Rows written in these epochs.
+        committed_bytes: Size of these rows in memory.
+        commit_seconds: Time spent on committing these epochs.
+        commit_seconds_most: The longest time for one epoch.
         replays: Epochs that had been committed before.
-        failures: Epochs that could not be committed, and `discard`s.
+        failures: Epochs that could not be committed.
     """
 
     written_batches: int = 0
@@ -64,7 +67,10 @@ class SinkMetrics:
     flushed_rows: int = 0
     flushed_bytes: int = 0
     flush_seconds: float = 0.0
+    uncommitted_seconds: float = 0.0
     commits: int = 0
+    committed_rows: int = 0
+    committed_bytes: int = 0
     commit_seconds: float = 0.0
     commit_seconds_most: float = 0.0
     replays: int = 0
@@ -87,16 +93,15 @@ class Meter:
                 else:
                     self._values[name] += count
 
-    def read(self, *, queued_rows: int, queued_bytes: int) -> SinkMetrics:
-        """The counts so far."""
+    def read(self, **current: float) -> SinkMetrics:
+        """Return the counts so far, with the given values of now."""
         with self._lock:
-            counted = SinkMetrics(**self._values)  # type: ignore[arg-type]
-        return replace(counted, queued_rows=queued_rows, queued_bytes=queued_bytes)
+            return SinkMetrics(**{**self._values, **current})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When rows go to the threads: after `rows`, `bytes` or `seconds`; the most that may wait."""
+    """Rows, bytes or seconds after which rows go to the threads; the most bytes that may wait."""
 
     rows: int
     bytes: int
@@ -114,6 +119,13 @@ class _Chunk:
     since: float = 0.0
 
 
+@dataclass
+class _Uncommitted:
+    since: float
+    rows: int = 0
+    size: int = 0
+
+
 class Queue:
     """Rows of one table that wait to be written as files."""
 
@@ -128,6 +140,7 @@ class Queue:
         self._rows = 0
         self._held = 0
         self._fresh = 0
+        self._uncommitted: dict[Epoch | None, _Uncommitted] = {}
         self._failure: BaseException | None = None
         self._closed = False
         self._changed = threading.Condition()
@@ -135,24 +148,37 @@ class Queue:
 
     @property
     def held(self) -> tuple[int, int]:
-        """Rows and bytes that wait or are being written."""
+        """The rows and bytes that wait or are being written."""
         with self._changed:
             return self._rows, self._held
 
     @property
     def fresh(self) -> int:
-        """Rows that were put since the last `seal`."""
+        """The number of rows that were put since the last `seal`."""
         return self._fresh
 
+    @property
+    def uncommitted_seconds(self) -> float:
+        """The age of the oldest rows whose epoch has not ended; 0 if there are none."""
+        with self._changed:
+            since = min((u.since for u in self._uncommitted.values()), default=None)
+        return 0.0 if since is None else time.monotonic() - since
+
+    def ended(self, epoch: Epoch) -> tuple[int, int]:
+        """Return the rows and bytes of an epoch that was committed, which are now forgotten."""
+        with self._changed:
+            found = self._uncommitted.pop(epoch, None)
+        return (0, 0) if found is None else (found.rows, found.size)
+
     def start(self, epoch: Epoch) -> None:
-        """Set the first epoch, before any row was put."""
+        """Set the first epoch; called before any row is put."""
         with self._changed:
             self._open = _Chunk(epoch)
 
     def put(self, tables: Sequence[pa.Table], rows: int, size: int, *, wait: bool = True) -> bool:
-        """Add rows; False where there is no room and the caller does not wait for it.
+        """Add rows; return False if there is no room and `wait` is not set.
 
-        Raises `EpochFailed` when earlier rows could not be written, `SinkClosed` after `close`.
+        Raise `EpochFailed` if earlier rows could not be written, `SinkClosed` after `close`.
         """
         with self._changed:
             if not self._has_room(size):
@@ -170,6 +196,11 @@ class Queue:
             chunk = self._open
             if not chunk.tables:
                 chunk.since = time.monotonic()
+            if chunk.epoch not in self._uncommitted:
+                self._uncommitted[chunk.epoch] = _Uncommitted(chunk.since)
+            uncommitted = self._uncommitted[chunk.epoch]
+            uncommitted.rows += rows
+            uncommitted.size += size
             chunk.tables.extend(tables)
             chunk.rows += rows
             chunk.size += size
@@ -199,7 +230,7 @@ class Queue:
             return rows
 
     def drain(self, epoch: Epoch) -> None:
-        """Write the rest of a sealed epoch, in this thread too; raises what made a write fail."""
+        """Write the rest of a sealed epoch, in this thread too; raise if any write failed."""
         while chunk := self._taken(epoch):
             self._write(chunk)
         with self._changed:
@@ -208,26 +239,28 @@ class Queue:
                 raise self._failure
 
     def drop(self, epoch: Epoch) -> None:
-        """Drop the rows of a sealed epoch, after waiting for those being written."""
+        """Drop the rows of a sealed epoch; wait for those that are being written."""
         with self._changed:
             self._uncount([c for c in self._ready if c.epoch is epoch])
             self._ready = deque(c for c in self._ready if c.epoch is not epoch)
+            self._uncommitted.pop(epoch, None)
             self._changed.wait_for(lambda: not any(c.epoch is epoch for c in self._busy))
             self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Drop all rows and take none until the queue is cleared."""
+        """Drop all rows, and refuse rows until the queue is cleared."""
         with self._changed:
             self._failure = self._failure or error
             self._empty()
             self._changed.notify_all()
 
     def clear(self, epoch: Epoch) -> None:
-        """Drop all rows and the failure, and start with an epoch."""
+        """Drop all rows, forget a failure, and start with a new epoch."""
         with self._changed:
             self._empty()
             self._changed.wait_for(lambda: not self._busy)
             self._open = _Chunk(epoch)
+            self._uncommitted.clear()
             self._failure = None
             self._fresh = 0
             self._changed.notify_all()
@@ -237,6 +270,7 @@ class Queue:
         with self._changed:
             self._closed = True
             self._empty()
+            self._uncommitted.clear()
             self._changed.notify_all()
             threads, self._threads = self._threads, []
         for thread in threads:
@@ -289,7 +323,7 @@ class Queue:
             self._held -= chunk.size
 
     def _due(self) -> _Chunk | None:
-        """Take the next chunk to write; rows that are old enough become one."""
+        """Take the next chunk to write, or None; rows that are old enough become a chunk."""
         if not self._ready and self._open.tables:
             age = time.monotonic() - self._open.since
             if age >= self._limits.seconds:

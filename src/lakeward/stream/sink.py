@@ -27,7 +27,7 @@ class Sink(Closing):
 
     Rows written before `commit_epoch` are in that epoch, later rows in the next. Readers see
     nothing of an epoch before it is committed, and then all of it. As a context manager the sink is
-    closed at the end, and rows that were not committed are thrown away.
+    closed at the end, and uncommitted rows are discarded.
 
     Rows are not copied: do not change arrays that were written before their epoch is committed.
     """
@@ -56,7 +56,7 @@ class Sink(Closing):
 
     @property
     def name(self) -> str:
-        """The table."""
+        """The name of the table."""
         return self._table.name
 
     @property
@@ -86,7 +86,7 @@ class Sink(Closing):
 
     @property
     def last_epoch(self) -> int | None:
-        """The last epoch that was committed, by any instance; None before the first."""
+        """The last epoch committed by any instance of the writer; None before the first."""
         return self._table.writer.last
 
     @property
@@ -95,62 +95,67 @@ class Sink(Closing):
         return self._table.writer.progress
 
     def write(self, data: Any) -> None:
-        """Add rows to the current epoch; returns as soon as they are buffered.
+        """Add rows to the current epoch; return as soon as they are buffered.
 
-        When `max_bytes` are waiting already, it waits until there is room. The rows of one call are
-        taken or refused as a whole; after a refusal the sink can be used as before.
+        If `max_bytes` are waiting already, wait until there is room. The rows of one call are
+        accepted or refused as a whole; after a refusal the sink can be used as before.
 
         Args:
             data: An Arrow table, batch or reader, a pandas or Polars frame, or a list of dicts.
 
         Raises:
-            SchemaMismatch: They do not fit the table's schema. None was taken.
-            ConstraintViolation: The table's checks refuse some. None was taken.
+            SchemaMismatch: The rows do not fit the table's schema. None was accepted.
+            ConstraintViolation: Some rows violate the table's constraints. None was accepted.
             EpochFailed: Earlier rows could not be staged. Call `discard` and write them again.
             SinkClosed: The sink was closed, or fenced off.
         """
         self._committer.check_open()
         self._table.put(self._table.accept(data))
 
-    def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+    def commit_epoch(
+        self, epoch: int, *, progress: Any = None, sources: Sequence[str] = ()
+    ) -> EpochResult:
         """Commit everything written since the last epoch, as one version of the table.
 
         The same commit records the epoch's number, as the application transaction of the writer. An
-        epoch that was committed before is not committed again: what was written is thrown away, and
-        the result has `replayed`. After `EpochOutOfOrder` the rows are still there: call again with
-        the right number. After `OutcomeUnknown` call again with the same number. After any other
-        error nothing of the epoch is in the lake: write its rows again from the beginning.
+        epoch that was committed before is not committed again: the rows are discarded, and the
+        result has `replayed`. After `EpochOutOfOrder` the rows are kept: call again with the right
+        number. After `OutcomeUnknown` call again with the same number. After any other error
+        nothing of the epoch is in the lake: write its rows again from the beginning.
 
         Args:
-            epoch: The number after the last one; the first may be any.
+            epoch: The last epoch's number plus one; the first epoch may have any number.
             progress: A mapping of plain JSON values to record with the epoch, such as the offsets
                 of a source.
+            sources: Files, topics or other addresses from which the rows come, without passwords,
+                for lineage; if empty, the source of the rows is unknown.
 
         Raises:
-            EpochOutOfOrder: An epoch was left out. The rows written since the last one are kept.
+            EpochOutOfOrder: An epoch was skipped. The rows written since the last one are kept.
             Fenced: A newer instance of the writer took over. The sink is closed.
             Conflict: Others changed the table's definition meanwhile.
             OutcomeUnknown: The store did not answer, so the commit may or may not have happened.
         """
         self._check_alone()
-        return self._committer.commit(epoch, progress)
+        return self._committer.commit(epoch, progress, sources)
 
-    def submit_epoch(self, epoch: int, *, progress: Any = None) -> Future[EpochResult]:
-        """Commit as `commit_epoch` does, in the background, while the caller goes on.
+    def submit_epoch(
+        self, epoch: int, *, progress: Any = None, sources: Sequence[str] = ()
+    ) -> Future[EpochResult]:
+        """Commit as `commit_epoch` does, but in the background; return a future of the result.
 
-        It returns a future of the result, and waits only while several epochs are not committed
-        yet. Epochs are committed in the order in which they were submitted. When one fails, those
-        after it fail too, and the sink takes no rows until `discard`; then write again the rows
-        that come after `last_epoch`.
+        The call waits only while too many submitted epochs are not committed yet. Epochs are
+        committed in the order in which they were submitted. If one fails, those after it fail too,
+        and the sink accepts no rows until `discard`; then write again the rows after `last_epoch`.
         """
         self._check_alone()
-        return self._committer.submit(epoch, progress)
+        return self._committer.submit(epoch, progress, sources)
 
     def discard(self) -> None:
-        """Throw away what was written since the last epoch, to write it again.
+        """Discard the rows written since the last epoch, so that they can be written again.
 
         Raises:
-            OutcomeUnknown: It is still not known what became of the last commit.
+            OutcomeUnknown: The outcome of the last commit is still unknown.
         """
         self._committer.discard()
 
@@ -163,31 +168,31 @@ class Sink(Closing):
         restarts: int = 5,
         on_epoch: Callable[[EpochResult], object] | None = None,
     ) -> Consumed:
-        """Take rows from a source until it ends, and commit an epoch now and then.
+        """Write rows from a source until it ends; commit epochs by size or time.
 
-        The source's position is committed with each epoch, and is where it goes on the next time.
+        The source's position is committed with each epoch; the next call continues there.
 
         Args:
             source: `JsonFiles`, `JsonStream`, `ArrowFiles` or `ArrowStream` of
-                `lakeward.stream`, `lakeward.integrations.kafka`, or one of your own.
-            epoch_rows: Commit when so many rows have come.
-            epoch_seconds: Or when the first of them came so long ago.
-            restarts: How often to go back to the last epoch after an accident that may pass, where
-                the source can.
-            on_epoch: Called with each result.
+                `lakeward.stream`, `lakeward.integrations.kafka`, or your own subclass of `Source`.
+            epoch_rows: Commit when this many rows have been written.
+            epoch_seconds: Or when the epoch's first rows are this old.
+            restarts: How often to restart from the last epoch after an error that may pass, if the
+                source can be read again.
+            on_epoch: Called with the result of each epoch.
         """
         return Consumer(self, source, epoch_rows, epoch_seconds, restarts, on_epoch).run()
 
     def metrics(self) -> SinkMetrics:
-        """Counts since the sink was opened, and what waits now."""
+        """Return counts since the sink was opened, and the rows that wait now."""
         return self._table.metrics()
 
     def aio(self) -> AsyncSink:
-        """The same sink for an event loop."""
+        """Return the same sink for use in an event loop."""
         return AsyncSink(self)
 
     def close(self) -> None:
-        """Throw away what was not committed, and end the threads."""
+        """Discard rows that were not committed, and end the threads."""
         self._committer.close()
 
     def _check_alone(self) -> None:
@@ -199,7 +204,7 @@ class Sink(Closing):
 class SinkGroup(Closing):
     """Sinks whose epochs are committed together: in all their tables, or in none.
 
-    Iterating gives the sinks; `group[name]` is the one of a table.
+    Iteration yields the sinks; `group[name]` is the sink of a table.
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
@@ -229,7 +234,7 @@ class SinkGroup(Closing):
 
     @property
     def last_epoch(self) -> int | None:
-        """The last epoch that is in all the tables."""
+        """The last epoch that all the tables have."""
         return self._committer.last
 
     @property
@@ -242,23 +247,27 @@ class SinkGroup(Closing):
         """Add rows of a table to the current epoch; see `Sink.write`."""
         self[name].write(data)
 
-    def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+    def commit_epoch(
+        self, epoch: int, *, progress: Any = None, sources: Sequence[str] = ()
+    ) -> EpochResult:
         """Commit everything written to the sinks since the last epoch, by one transaction.
 
-        Only tables that do not have the epoch yet get it. See `Sink.commit_epoch`.
+        Only tables that do not have the epoch yet are changed. See `Sink.commit_epoch`.
         """
-        return self._committer.commit(epoch, progress)
+        return self._committer.commit(epoch, progress, sources)
 
-    def submit_epoch(self, epoch: int, *, progress: Any = None) -> Future[EpochResult]:
+    def submit_epoch(
+        self, epoch: int, *, progress: Any = None, sources: Sequence[str] = ()
+    ) -> Future[EpochResult]:
         """Commit as `commit_epoch` does, in the background; see `Sink.submit_epoch`."""
-        return self._committer.submit(epoch, progress)
+        return self._committer.submit(epoch, progress, sources)
 
     def discard(self) -> None:
-        """Throw away what was written since the last epoch, to write it again."""
+        """Discard the rows written since the last epoch, so that they can be written again."""
         self._committer.discard()
 
     def aio(self) -> AsyncSinkGroup:
-        """The same group for an event loop."""
+        """Return the same group for use in an event loop."""
         return AsyncSinkGroup(self)
 
     def close(self) -> None:
@@ -288,20 +297,23 @@ class AsyncSink(AsyncClosing):
         if not table.put(rows, wait=False):
             await asyncio.to_thread(table.put, rows)
 
-    async def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+    async def commit_epoch(
+        self, epoch: int, *, progress: Any = None, sources: Sequence[str] = ()
+    ) -> EpochResult:
         """Commit everything written since the last epoch; see `Sink.commit_epoch`."""
-        return await asyncio.to_thread(self.sink.commit_epoch, epoch, progress=progress)
+        commit = self.sink.commit_epoch
+        return await asyncio.to_thread(commit, epoch, progress=progress, sources=sources)
 
     async def discard(self) -> None:
-        """Throw away what was written since the last epoch, to write it again."""
+        """Discard the rows written since the last epoch, so that they can be written again."""
         await asyncio.to_thread(self.sink.discard)
 
     def metrics(self) -> SinkMetrics:
-        """Counts since the sink was opened, and what waits now."""
+        """Return counts since the sink was opened, and the rows that wait now."""
         return self.sink.metrics()
 
     async def close(self) -> None:
-        """Throw away what was not committed, and end the threads."""
+        """Discard rows that were not committed, and end the threads."""
         await asyncio.to_thread(self.sink.close)
 
 
@@ -318,12 +330,15 @@ class AsyncSinkGroup(AsyncClosing):
         """Add rows of a table to the current epoch; see `Sink.write`."""
         await self[name].write(data)
 
-    async def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+    async def commit_epoch(
+        self, epoch: int, *, progress: Any = None, sources: Sequence[str] = ()
+    ) -> EpochResult:
         """Commit everything written to the sinks since the last epoch, by one transaction."""
-        return await asyncio.to_thread(self.group.commit_epoch, epoch, progress=progress)
+        commit = self.group.commit_epoch
+        return await asyncio.to_thread(commit, epoch, progress=progress, sources=sources)
 
     async def discard(self) -> None:
-        """Throw away what was written since the last epoch, to write it again."""
+        """Discard the rows written since the last epoch, so that they can be written again."""
         await asyncio.to_thread(self.group.discard)
 
     async def close(self) -> None:

@@ -11,9 +11,10 @@ recorded too, and a query with another id is refused: its batches would be skipp
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from lakeward.context import LakeLike, context_of
+from lakeward.engines.spark.lineage import QUERY_ID
 from lakeward.engines.spark.settings import with_catalog
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.formats.registry import format_of
@@ -24,18 +25,16 @@ from lakeward.model import arguments
 from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
+from lakeward.write.commit.progress import BATCHES, of_stream, stream_name
+from lakeward.write.commit.publications import follow_all
 from lakeward.write.transaction.transaction import Transaction
 
-_SOURCE: Final = "micro-batches"
-_QUERY_ID: Final = "sql.streaming.queryId"
-"""The local property in which Spark passes a query's id to the code of `foreachBatch`."""
-
 Writer: TypeAlias = Callable[[Transaction, Any], object]
-"""Writes the rows of a micro-batch into any tables, by a transaction."""
+"""A function that writes the rows of a micro-batch to any tables, by a transaction."""
 
 
 def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, int], None]:
-    """A function for `writeStream.foreachBatch` that commits each micro-batch exactly once.
+    """Return a function for `writeStream.foreachBatch` that commits each micro-batch exactly once.
 
     ::
 
@@ -43,12 +42,14 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
             .option("checkpointLocation", place).start()
 
     Args:
-        lake: Where the tables are.
-        into: A table that rows are appended to; or a function of a transaction and a frame, which
-            may write any number of tables, of both formats: they change together or not at all.
-        query: By which the lake knows how far the query got. It belongs to the checkpoint: a query
-            that begins with a new checkpoint needs another name. One that keeps the name is refused
-            with `InvalidInput` at its first batch, and so is a second query of the same name.
+        lake: The lake of the tables.
+        into: The table to which rows are appended; or a function of a transaction and a frame,
+            which may write to any number of tables, of both formats: they change together or not at
+            all.
+        query: The name under which the lake records the query's last batch. It belongs to the
+            checkpoint: a query that begins with a new checkpoint needs another name. If it keeps
+            the name, its first batch is refused with `InvalidInput`, and so is a second query of
+            the same name.
 
     Raises:
         InvalidInput: The name is empty, or `into` is neither a table's name nor a function.
@@ -56,12 +57,14 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
     """
     arguments.text(query, "query")
     write = _writer(lake, into)
-    consumer = f"stream {query}"
+    consumer = stream_name(query)
 
     def commit(rows: Any, batch: int) -> None:
+        # The last batch may be committed to an open table, and not be in the log yet.
+        follow_all(context_of(lake))
         with context_of(lake).database.read() as session:
-            before = inputs.position(session, consumer, _SOURCE)
-        reader = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+            before = inputs.position(session, consumer, BATCHES)
+        reader = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if before is not None:
             _check_reader(query, before, reader, batch)
             if batch == before.version:
@@ -73,11 +76,11 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
             after = Cursor(0, batch, tx.transaction_id, reader)
 
             def record(session: Session) -> None:
-                if not inputs.move(session, consumer, _SOURCE, before, after):
+                if not inputs.move(session, consumer, BATCHES, before, after):
                     what = f"Another instance of the stream {query} is at work."
                     raise Conflict(what, hint="Stop one of them.", query=query, batch=batch)
 
-            tx.on_ratify(record)
+            tx.on_ratify(record, of_stream(query, reader, batch))
             reach("stream.written")
         reach("stream.committed")
 
@@ -112,7 +115,7 @@ def _check_reader(query: str, before: Cursor, reader: str | None, batch: int) ->
 
 
 def read_stream(lake: LakeLike, spark: Any, name: str) -> Any:
-    """A table as a stream of new rows; see `lakeward.spark.read_stream`."""
+    """Return a streaming frame of a table's new rows; see `lakeward.spark.read_stream`."""
     context = context_of(lake)
     with context.database.read() as session:
         head = heads.get(session, TableName.parse(name))

@@ -1,8 +1,8 @@
-"""One table of a sink: its writer, the rows it takes, and what an epoch's rows do to it.
+"""One table of a sink: its writer, the check of its rows, and how epochs change the table.
 
-A batch is taken whole or refused whole, before it is buffered: columns, types, values that do not
-fit, missing values, and rows that the table's checks refuse. After that only the disk and the store
-can fail.
+A batch is accepted or refused as a whole, before it is buffered: columns, types, ranges of values,
+missing values and the table's checks are tested. After that, only errors of the disk and the store
+are possible.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.sink_counts import SinkCounts
 from lakeward.stream.changes import Changes
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.evolving import Evolving
 from lakeward.stream.queue import Limits, Meter, Queue, SinkMetrics
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.stage.checks import Checks
+from lakeward.write.stage.numbers import Numbers
 from lakeward.write.transaction.staging import Staging
 
 
 class Mode(StrEnum):
-    """What an epoch's rows do to the table.
+    """How an epoch's rows change the table.
 
-    `append` adds them. `overwrite` replaces all rows of their partitions. `upsert` takes them for
+    `append` adds them. `overwrite` replaces all rows of their partitions. `upsert` treats them as
     changes and merges them by key.
     """
 
@@ -50,16 +52,16 @@ class Mode(StrEnum):
 
 
 class Replayed(LakewardError):
-    """The epoch is in the log already, although this instance did not know."""
+    """The epoch was committed before, which this instance had not recorded."""
 
 
 @dataclass
 class WriterInstance:
-    """One instance of a writer of one table; the newest instance alone may commit.
+    """One instance of a writer of one table; only the newest instance may commit.
 
-    `last` is the last epoch, which is the writer's application transaction in the table's log, and
-    `progress` was recorded with it. Both are read under the lock that a commit holds, after the
-    instance took its `generation`, so no older instance commits after that.
+    `last` is the last committed epoch, which is the version of the writer's application transaction
+    in the table's log; `progress` was recorded with it. Both are read in the transaction that
+    assigns `generation`, under the lock of commits, so no older instance can commit later.
     """
 
     head: Head
@@ -71,7 +73,7 @@ class WriterInstance:
 
     @classmethod
     def take(cls, context: LakeContext, head: Head, writer_id: str) -> WriterInstance:
-        """Become the newest instance; commits of older ones are refused from now on."""
+        """Return a new instance, which is the newest: commits of older instances now fail."""
         instance = secrets.token_hex(8)
 
         def once() -> WriterInstance:
@@ -93,14 +95,14 @@ class WriterInstance:
         return patiently(context, once)
 
     def refresh(self, context: LakeContext) -> None:
-        """Read the last epoch again, after a failure."""
+        """Read the last committed epoch again, after a failure."""
         with context.database.read() as session:
             self.last = writers.last_epoch(session, self.head.table_id, self.writer_id)
 
     def advance(self, session: Session, epoch: int, transaction_id: str, progress: Any) -> None:
         """Record an epoch, in the session that ratifies it.
 
-        Raises `Fenced` when a newer instance took over, `Replayed` when the epoch was committed.
+        Raise `Fenced` if there is a newer instance, `Replayed` if the epoch was committed before.
         """
         own = (self.head.table_id, self.writer_id)
         if writers.advance(
@@ -119,7 +121,7 @@ class WriterInstance:
         raise self._fenced(found)
 
     def committed(self, context: LakeContext, epoch: int) -> tuple[str, LoggedCommit] | None:
-        """The table's name and the commit of an epoch, if the log still has it."""
+        """Return the table's name and the commit of an epoch; None if it is not in the log."""
         table_id = self.head.table_id
         with context.database.read() as session:
             version = writers.version_of(session, table_id, self.writer_id, epoch)
@@ -146,6 +148,7 @@ class SinkTable:
 
     def __init__(
         self,
+        context: LakeContext,
         writer: WriterInstance,
         definition: Definition,
         mode: Mode,
@@ -155,9 +158,12 @@ class SinkTable:
     ) -> None:
         self.name = str(writer.head.name)
         self.writer = writer
+        self._context = context
         self.mode = mode
         self.meter = Meter()
         self.queue = Queue(self.name, limits, self._stage, self.meter)
+        self._counts = context.cache(SinkCounts).of(self.name, writer.writer_id)
+        self._counts.follow(self.queue)
         self._key = key
         self._evolving = evolving
         # Serializes staging once rows may have several definitions.
@@ -169,12 +175,30 @@ class SinkTable:
         self._use(definition)
 
     def metrics(self) -> SinkMetrics:
-        """The counts so far."""
+        """Return the counts of rows, bytes and batches so far."""
         rows, size = self.queue.held
-        return self.meter.read(queued_rows=rows, queued_bytes=size)
+        age = self.queue.uncommitted_seconds
+        return self.meter.read(queued_rows=rows, queued_bytes=size, uncommitted_seconds=age)
+
+    def committed(self, epoch: Epoch, seconds: float) -> None:
+        """Count the rows of an epoch that was committed in `seconds`."""
+        rows, size = self.queue.ended(epoch)
+        self._counts.add(rows, size)
+        self.meter.add(
+            commits=1,
+            committed_rows=rows,
+            committed_bytes=size,
+            commit_seconds=seconds,
+            commit_seconds_most=seconds,
+        )
+
+    def replayed(self, epoch: Epoch) -> None:
+        """Count an epoch that had been committed before; its rows were discarded."""
+        self.queue.ended(epoch)
+        self.meter.add(replays=1)
 
     def accept(self, data: Any) -> list[pa.Table]:
-        """Check rows and convert them to the table's schema; raises if any does not fit."""
+        """Check rows and convert them to the table's schema; raise an error if one does not fit."""
         try:
             if self._evolving is not None and self._evolving.is_due(data, self.definition):
                 self._evolve(self._evolving, data)
@@ -184,7 +208,7 @@ class SinkTable:
             raise
 
     def put(self, tables: Sequence[pa.Table], *, wait: bool = True) -> bool:
-        """Buffer rows; False where there is no room and the caller does not wait for it."""
+        """Buffer rows; return False if the buffer is full and `wait` is false."""
         rows = sum(t.num_rows for t in tables)
         if not rows:
             return True
@@ -195,7 +219,7 @@ class SinkTable:
         return True
 
     def apply(self, epoch: Epoch) -> None:
-        """Append, replace or merge the epoch's rows, as the mode says."""
+        """Append, overwrite or merge the epoch's rows, according to the mode."""
         staging = self._staging(epoch)
         if self._changes is not None:
             if staging.definition is not self.definition:
@@ -220,8 +244,12 @@ class SinkTable:
                 out.extend(self._changes.accept(table, checks))
                 continue
             rows = completed(table, definition, self.name)
+            if self._numbers is not None:
+                rows = self._numbers.fill(rows)
             checks.look_at(rows)
             out.append(rows)
+        if self._numbers is not None:
+            self._numbers.give_back()
         checks.raise_violations()
         return out
 
@@ -238,10 +266,10 @@ class SinkTable:
             self._stage_changed(staging, tables)
 
     def _stage_changed(self, staging: Staging, tables: Sequence[pa.Table]) -> None:
-        """Stage rows that were accepted under an older definition of the table, or this one.
+        """Stage rows that were accepted under an older definition of the table or the current one.
 
-        The table or its policy was changed since the sink was opened, by others or by the sink
-        itself; rows written from now on must fit the new definition.
+        The table or its policy has changed since the sink was opened, by others or by the sink;
+        rows staged from now on must fit the new definition.
         """
         if staging.definition is not self.definition:
             if not _has_all(staging.definition, self.definition):
@@ -256,7 +284,7 @@ class SinkTable:
         staging.write(rows)
 
     def _evolve(self, evolving: Evolving, data: Any) -> None:
-        """Add the columns of rows that the table lacks."""
+        """Add columns to the table that the rows have and the table lacks, and widen types."""
         if self._changes is not None and self.queue.fresh:
             what = f"Rows bring new columns to {self.name} in the middle of an epoch of changes."
             raise SchemaMismatch(what, hint="Commit the epoch first.", table=self.name)
@@ -266,7 +294,7 @@ class SinkTable:
             self._use(definition)
 
     def _keep(self, epoch: Epoch, records: pa.Table) -> None:
-        """Keep changes until all of the epoch are there; beyond some size, on disk."""
+        """Keep changes until the epoch is applied; beyond a size, on disk."""
         with self._lock:
             kept = self._records.setdefault(epoch, [])
             if kept and sum(t.nbytes for t in kept) + records.nbytes > self._limit:
@@ -278,6 +306,8 @@ class SinkTable:
     def _use(self, definition: Definition) -> None:
         self.definition = definition
         self._checks = Checks.of(definition, self.name)
+        own = definition.identity
+        self._numbers = Numbers(self._context, self.writer.head, definition) if own else None
         self.expected = definition.schema.arrow
         self._changes: Changes | None = None
         if self.mode is Mode.UPSERT:
@@ -293,7 +323,7 @@ class SinkTable:
 
 
 def _has_all(definition: Definition, other: Definition) -> bool:
-    """Return whether a definition has all columns of another, with types that can hold theirs."""
+    """Return whether a definition has all columns of `other`, with the same types."""
     known = {f.id: f.type for f in definition.schema.walk()}
     return all(known.get(f.id) == f.type for f in other.schema.walk())
 

@@ -1,1 +1,1 @@
-"""The service of a lake: REST API, dashboard and Iceberg REST catalog, on the same records."""
+"""The HTTP service of a lake: REST API, dashboard and Iceberg REST catalog."""

@@ -1,4 +1,4 @@
-"""Who may do what: the one place that decides it, for every route.
+"""Authorization: decides for every route whether the caller may use it.
 
 Every endpoint declares the role that it requires with `needs`. `authorize` runs before every
 endpoint: it identifies the caller, and refuses an endpoint without a declared role, a role that is
@@ -9,13 +9,14 @@ reach the lake only through a `Caller`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
 
 from lakeward.errors import LakewardError, TableNotFound
 from lakeward.model.names import TableName
+from lakeward.model.namespaces import DEFAULT, joined
 from lakeward.model.policy.patterns import EVERY, Pattern
 from lakeward.model.roles import Role
 
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
     from lakeward.lake.table import Table
     from lakeward.lake.tokens import Token
+    from lakeward.web.openid import Provider
 
 COOKIE: Final = "lakeward_token"
+KNOWN: Final = "lakeward.known"
+"""The key in a request's scope whose value is whether the request has a valid token."""
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -60,77 +64,123 @@ def needs(role: Role | None, *, everything: bool = False) -> Callable[[_F], _F]:
 
 
 def need_of(endpoint: Any) -> Need | None:
-    """The access that an endpoint declared with `needs`; None if it declared none."""
+    """Return the access that an endpoint declared with `needs`; None if it declared none."""
     return getattr(endpoint, "need", None)
+
+
+class Grant(NamedTuple):
+    """A role for the tables that a pattern matches."""
+
+    role: Role
+    tables: Pattern
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A user with a role, and the part of the lake that the user may see.
+    """A user with roles, and the part of the lake that the user may see.
 
     Attributes:
         name: Recorded as the actor of commits.
         lake: The lake, with the user as its actor.
-        tables_open: Patterns of the tables that the user has access to.
+        grants: The roles that the user has, each for the tables that a pattern matches.
+        needed: The role that the endpoint requires, which `check` requires unless another is given.
+        is_known: Whether the user has shown a valid token.
     """
 
     name: str
-    role: Role | None
     lake: Lake
-    tables_open: tuple[Pattern, ...]
+    grants: tuple[Grant, ...]
+    needed: Role = Role.READER
+    is_known: bool = False
+
+    @property
+    def role(self) -> Role | None:
+        """The highest role that the user has for any table; None if there is none."""
+        order = list(Role)
+        return max((grant.role for grant in self.grants), key=order.index, default=None)
+
+    @property
+    def tables_open(self) -> tuple[Pattern, ...]:
+        """Patterns of the tables that the user has access to."""
+        return tuple(dict.fromkeys(grant.tables for grant in self.grants))
 
     @property
     def sees_everything(self) -> bool:
         """Whether the caller has access to all tables."""
-        return any(pattern.text == EVERY for pattern in self.tables_open)
+        return any(grant.tables.text == EVERY for grant in self.grants)
 
     def sees(self, name: str) -> bool:
-        """Whether the caller has access to tables of this name."""
-        parsed = TableName.parse(name)
-        return any(pattern.matches(parsed) for pattern in self.tables_open)
+        """Return whether the caller has access to tables of this name."""
+        return self.may_with(name, Role.READER)
 
-    def check(self, name: str) -> str:
-        """Return a table's name; raise `TableNotFound` if the caller has no access to it."""
+    def may_with(self, name: str, role: Role) -> bool:
+        """Return whether the caller has at least `role` for tables of this name."""
+        parsed = TableName.parse(name)
+        return any(g.role.includes(role) and g.tables.matches(parsed) for g in self.grants)
+
+    def check(self, name: str, role: Role | None = None) -> str:
+        """Return a table's name if the caller has `role` for it; the endpoint's role unless given.
+
+        Raises:
+            TableNotFound: The caller has no access to the table.
+            Forbidden: The caller's role for the table is too low.
+        """
         if not self.sees(name):
             what = f"The lake has no table {name}, or it is not open to you."
             raise TableNotFound(what, table=name)
+        needed = role or self.needed
+        if not self.may_with(name, needed):
+            what = f"This needs the role {needed.value} for table {name}."
+            raise Forbidden(what, hint="Ask an administrator of the lake for it.")
         return name
 
-    def check_all(self, names: Iterable[str] | None) -> list[str] | None:
-        """The same for several names; None stands for all tables of the lake."""
+    def check_all(self, names: Iterable[str] | None, role: Role | None = None) -> list[str] | None:
+        """Check several names as `check` does, and return them; None means all tables."""
         if names is None:
             self.check_everything()
             return None
-        return [self.check(name) for name in names]
+        return [self.check(name, role) for name in names]
 
     def check_everything(self) -> None:
-        """Raise `Forbidden` unless the caller has access to all tables."""
-        if not self.sees_everything:
+        """Raise `Forbidden` unless the caller has the endpoint's role for all tables."""
+        if not self.may_everywhere(self.needed):
             what = "This is about the whole lake, and only some tables are open to you."
             raise Forbidden(what, hint="Name tables, or use a token for all tables.")
 
-    def may(self, role: Role) -> bool:
-        """Whether the caller has at least this role."""
-        return self.role is not None and self.role.includes(role)
+    def may_everywhere(self, role: Role) -> bool:
+        """Return whether the caller has at least this role for all tables."""
+        return any(g.role.includes(role) and g.tables.text == EVERY for g in self.grants)
 
     def table(self, name: str) -> Table:
-        """A table of the lake; raise `TableNotFound` if the caller has no access to it."""
+        """Return a table of the lake; raise an error as `check` does."""
         return self.lake.table(self.check(name))
 
     def tables(self) -> list[Table]:
-        """The tables that the caller has access to, by name."""
+        """Return the tables that the caller has access to, by name."""
         return [table for table in self.lake.tables() if self.sees(table.name)]
 
 
 def authorize(request: Request) -> None:
-    """Let a request through to its endpoint, or refuse it."""
+    """Identify the caller of a request, and check that the caller may use the endpoint.
+
+    Raises:
+        Unauthenticated: The endpoint needs a role, and the request has no valid token.
+        Forbidden: The endpoint declares no role, or the caller's role is too low.
+        TableNotFound: The caller has no access to the table of the request.
+    """
     need = need_of(getattr(request.scope.get("route"), "endpoint", None))
-    caller = request.state.caller = _caller(request)
+    needed = Role.ADMIN if need is None or need.role is None else need.role
+    caller = request.state.caller = replace(_caller(request), needed=needed)
+    # The limit of requests tells users by this from those who guess tokens.
+    request.scope[KNOWN] = caller.is_known
     if need is None:
         what = "This address says of nobody that they may use it, so nobody may."
         raise Forbidden(what)
     if need.role is None:
         return
+    if caller.role is None and caller.is_known:
+        what = f"{caller.name} has no role in this lake."
+        raise Forbidden(what, hint="`lakeward token allow` gives one.")
     if caller.role is None:
         what = "This needs a valid token."
         hint = "Send it as `Authorization: Bearer …`; `lakeward token create` makes one."
@@ -143,31 +193,50 @@ def authorize(request: Request) -> None:
     place = request.path_params
     if "table" in place:
         caller.check(place["table"])
-    if "iceberg_table" in place:
-        # A table without a namespace is in one of this name for Iceberg.
-        namespace, name = place["namespace"], place["iceberg_table"]
-        if not (namespace == "default" and caller.sees(name)):
-            caller.check(f"{namespace}.{name}")
+    for kind in ("iceberg_table", "iceberg_view"):
+        if kind in place:
+            levels, name = place["namespace"].split("\x1f"), place[kind]
+            # A table without a namespace is in one of this name for Iceberg.
+            if not (levels == [DEFAULT] and caller.sees(name)):
+                caller.check(f"{joined(levels)}.{name}")
+
+
+def caller_of(request: Request, secret: str) -> Caller:
+    """Return the user of an access token of the lake or of the OpenID provider.
+
+    If the token is not valid, the caller has no roles.
+    """
+    lake: Lake = request.app.state.lake
+    token: Token | None = lake.token_of(secret) if secret else None
+    if token is not None:
+        grants = tuple(Grant(token.role, Pattern.parse(text)) for text in token.tables)
+        return Caller(token.name, lake.acting_as(token.name), grants, is_known=True)
+    provider: Provider | None = request.app.state.provider
+    found = None if provider is None or not secret else provider.identity_of(secret)
+    if found is None:
+        return Caller("nobody", lake, ())
+    roles = lake.roles_of(found.names)
+    given = tuple(Grant(one.role, Pattern.parse(one.tables)) for one in roles)
+    return Caller(found.shown, lake.acting_as(found.shown), given, is_known=True)
 
 
 def _caller(request: Request) -> Caller:
     state = request.app.state
-    lake: Lake = state.lake
     secret = _secret(request)
     if secret is not None:
-        token: Token | None = lake.token_of(secret)
-        if token is None:
-            return Caller("nobody", None, lake, ())
-        patterns = tuple(Pattern.parse(text) for text in token.tables)
-        return Caller(token.name, token.role, lake.acting_as(token.name), patterns)
+        return caller_of(request, secret)
     # A proxy on this machine makes requests of others look like its own.
     is_own = not any(name in request.headers for name in _FORWARDED)
     anonymous: Role | None = state.settings.anonymous if is_own else None
-    return Caller("anonymous", anonymous, lake.acting_as("anonymous"), (Pattern(EVERY),))
+    grants = () if anonymous is None else (Grant(anonymous, Pattern(EVERY)),)
+    return Caller("anonymous", state.lake.acting_as("anonymous"), grants)
 
 
 def _secret(request: Request) -> str | None:
-    """The token of a request, from its header or from the cookie of the dashboard."""
+    """Return the token in a request's header or in the cookie of the dashboard.
+
+    None if the request has neither; empty if the header has no bearer token.
+    """
     header = request.headers.get("authorization")
     if header is None:
         return request.cookies.get(COOKIE)

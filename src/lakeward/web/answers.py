@@ -1,7 +1,7 @@
-"""Records as JSON answers, page by page.
+"""Responses: records as JSON, and cursors of lists that are returned page by page.
 
-A request for the next page has a cursor: a text in the answer before, which says where that page
-begins. It is no secret and gives no access.
+A request for the next page has the cursor of the previous response, which encodes where the next
+page begins. A cursor is not secret and gives no access.
 """
 
 from __future__ import annotations
@@ -24,34 +24,42 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many entries
 Cursor = Annotated[
     str | None, Query(max_length=500, description="`next` of the page before; none for the first.")
 ]
+Param = Annotated[
+    list[str] | None,
+    Query(
+        max_length=100,
+        description="A value for `:name` in the condition, `name=text` or `name:type=value`;"
+        " types are int, float, decimal, bool, date, timestamp, bytes, null and json.",
+    ),
+]
 
 
 def answer(request: Request, record: Any, *, status: int = 200) -> Response:
-    """A record as JSON, without paths and secrets of the server."""
+    """Return a response with a record as JSON, without paths and secrets of the server."""
     return Response(encoded(hiding_of(request).deeply(to_json(record))), status, media_type=JSON)
 
 
 def encoded(value: Any) -> bytes:
-    """JSON text of plain values."""
+    """Return plain values as JSON text."""
     return orjson.dumps(value)
 
 
 def hiding_of(request: Request) -> Hiding:
-    """The `Hiding` of the lake that is served."""
+    """Return the `Hiding` of the lake that is served."""
     hiding: Hiding = request.app.state.hiding
     return hiding
 
 
 def cursor_of(**place: Any) -> str:
-    """A cursor that holds named values."""
+    """Encode named values, at which the next page begins, as the cursor of a listing."""
     return base64.urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
 
 
 def place_of(cursor: str | None, **kinds: type) -> dict[str, Any] | None:
-    """The named values of a cursor, each of the kind given; None for the first page.
+    """Return the named values of a cursor, which must have these types; None without a cursor.
 
     Raises:
-        InvalidInput: The text is no cursor of this list.
+        InvalidInput: The text is not a cursor with these names and types.
     """
     if cursor is None:
         return None

@@ -1,6 +1,6 @@
-"""The application: every route, behind one check of who may use it.
+"""The ASGI application: all routes, behind one check of access.
 
-Routes that FastAPI would add by itself are turned off, because they would not pass the check.
+Routes that FastAPI would add by default are turned off, because they would bypass the check.
 """
 
 from __future__ import annotations
@@ -16,13 +16,27 @@ from lakeward.web import problems
 from lakeward.web.access import authorize, needs
 from lakeward.web.answers import JSON, encoded
 from lakeward.web.api import lake as lake_api
-from lakeward.web.api import probes, rows, tables, upkeep, writes
+from lakeward.web.api import (
+    measures,
+    probes,
+    queries,
+    rows,
+    tables,
+    transactions,
+    upkeep,
+    writes,
+)
 from lakeward.web.edge import Edge
 from lakeward.web.hiding import Hiding
-from lakeward.web.iceberg import routes as iceberg
+from lakeward.web.iceberg import namespaces as iceberg_namespaces
+from lakeward.web.iceberg import session as iceberg_session
+from lakeward.web.iceberg import tables as iceberg_tables
+from lakeward.web.iceberg import views as iceberg_views
+from lakeward.web.openid import Provider
 from lakeward.web.pages import lake as lake_pages
 from lakeward.web.pages import lineage, live, overview, session
 from lakeward.web.pages import table as table_pages
+from lakeward.web.queries import Queries
 from lakeward.web.settings import Settings
 from lakeward.web.watching import Watch
 
@@ -34,9 +48,15 @@ ROUTERS: tuple[APIRouter, ...] = (
     lake_api.router,
     tables.router,
     rows.router,
+    queries.router,
+    measures.router,
     writes.router,
+    transactions.router,
     upkeep.router,
-    iceberg.router,
+    iceberg_session.router,
+    iceberg_namespaces.router,
+    iceberg_tables.router,
+    iceberg_views.router,
     session.router,
     overview.router,
     table_pages.router,
@@ -53,13 +73,14 @@ def application(
     *,
     stopping: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """The service of a lake, as an ASGI application.
+    """Return the service of a lake, as an ASGI application.
 
     Args:
         lake: The lake, which the caller closes when the service has ended.
-        target: The path or URL that the lake was opened with; its password is hidden in answers.
-        settings: The defaults when None.
-        stopping: Whether the server is about to end, so that streams end first.
+        target: The path or URL that the lake was opened with; its password is hidden in
+            responses.
+        settings: The settings of the service; the defaults if None.
+        stopping: Returns whether the server is shutting down, so that streams end first.
     """
     chosen = settings or Settings()
     return Edge(routes(lake, target, chosen, stopping), chosen)
@@ -68,7 +89,7 @@ def application(
 def routes(
     lake: Lake, target: str, settings: Settings, stopping: Callable[[], bool] = lambda: False
 ) -> FastAPI:
-    """The routes and their access check, without the middleware around them."""
+    """Return the application with its routes and access check, without the middleware."""
     from importlib.metadata import version
 
     app = FastAPI(
@@ -82,6 +103,8 @@ def routes(
         dependencies=[Depends(authorize)],
     )
     app.state.lake, app.state.settings = lake, settings
+    app.state.queries = Queries(target, lake, settings)
+    app.state.provider = None if settings.openid is None else Provider(**settings.openid)
     app.state.hiding = Hiding(lake, target)
     app.state.watch = Watch(lake, stopping)
     problems.install(app)
@@ -96,6 +119,6 @@ _about = APIRouter(include_in_schema=False)
 @_about.get("/api/v1/openapi.json")
 @needs(Role.READER)
 def openapi(request: Request) -> Response:
-    """Describe the REST API by OpenAPI."""
+    """Return the OpenAPI description of the REST API."""
     described: dict[str, Any] = request.app.openapi()
     return Response(encoded(described), media_type=JSON)

@@ -1,4 +1,4 @@
-"""Numbers as the points of a line, for charts that a template draws."""
+"""Converts numbers to the points of an SVG line, for charts in templates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EDGE: Final = 4
 
 
 def line(values: Sequence[float | None]) -> str:
-    """The points of a line from left to right, as SVG has them; values that are None are left out.
+    """Return the points of an SVG polyline from left to right; skip values that are None.
 
     The smallest value is at the bottom and the largest at the top.
     """

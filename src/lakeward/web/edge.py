@@ -1,9 +1,10 @@
 """Middleware around the application: request ids, limits and headers.
 
-Each request gets an id, which the answer and the log have. A request for a name that is not the
-server's own is refused on loopback (a page on the web could otherwise reach a service on its
-reader's machine by a name that resolves to it), and so is a change that another site's page asks
-for. Bodies are limited in size and in time. Every answer forbids scripts of others.
+Each request gets an id, which is in the response and in the log. On loopback, a request whose
+`Host` is not a name of the server is refused: otherwise a web page could reach a service on its
+reader's machine by a name that resolves to it. A change that a page of another site requests is
+refused.
+Bodies are limited in size and in time. Headers of every response forbid scripts of other sites.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
+from lakeward.web.access import KNOWN
 from lakeward.web.answers import encoded
-from lakeward.web.rates import Rates
-from lakeward.web.settings import Settings
+from lakeward.web.rates import Rates, Users
+from lakeward.web.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +31,7 @@ UPLOAD_TYPES: Final = (
 _LOG: Final = logging.getLogger("lakeward.web")
 _ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
+_TOKEN_IN_BODY: Final = ("/login", "/iceberg/v1/oauth/tokens")
 _HEADERS: Final = (
     (
         b"content-security-policy",
@@ -61,6 +64,8 @@ class Edge:
         self._app = app
         self._settings = settings
         self._rates = Rates(settings.rate, settings.burst)
+        self._strangers = Rates(settings.strangers_rate, settings.strangers_burst)
+        self._users = Users()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -91,8 +96,7 @@ class Edge:
 
         try:
             self._check(scope, headers)
-            if not self._rates.takes(_caller(scope, headers)):
-                raise _Refused(429, "You make too many requests. Send them more slowly.")
+            self._check_rate(scope, headers)
             body.check_length()
             await self._app(scope, body.receive, answer_unless_refused)
             if body.refusal is not None and not status:
@@ -105,9 +109,31 @@ class Edge:
                 failed = _Refused(500, "The service made a mistake.")
                 await _refuse(answer, scope, failed, request_id)
         finally:
+            shown = _shown(headers)
+            if shown is not None and KNOWN in scope:
+                self._users.remember(shown, known=bool(scope[KNOWN]))
             spent = (time.monotonic() - began) * 1000
             path = scope["path"].encode("ascii", "backslashreplace").decode()
             _LOG.info("%s %s %s %d %.0f ms", request_id, scope["method"], path, status, spent)
+
+    def _check_rate(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Raise `_Refused` if a token or address sends too many requests or unknown tokens."""
+        shown, address = _shown(headers), self._address(scope, headers)
+        is_stranger = shown is not None and not self._users.knows(shown)
+        if scope["path"] in _TOKEN_IN_BODY and scope["method"] not in _SAFE:
+            # The token in the body may be a guess, whoever sends it.
+            is_stranger = True
+        if not self._rates.takes(shown or address) or (
+            is_stranger and not self._strangers.takes(address)
+        ):
+            raise _Refused(429, "You make too many requests. Send them more slowly.")
+
+    def _address(self, scope: Scope, headers: dict[bytes, bytes]) -> bytes:
+        """Return a caller's address; behind a proxy on this machine, the address it forwards."""
+        own = str((scope.get("client") or ("",))[0])
+        seen = headers.get(b"x-forwarded-for", b"").rpartition(b",")[2].strip()
+        is_proxied = self._settings.public_name is not None and is_loopback(own)
+        return seen if seen and is_proxied else own.encode()
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
@@ -140,7 +166,7 @@ class _Body:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        """Receive the next part of the body."""
+        """Receive the next part of the body; raise `_Refused` if it is too large or too late."""
         if self._is_whole:
             return await self._receive()
         try:
@@ -162,10 +188,9 @@ class _Body:
         return _Refused(413, f"The body of the request may have {self._most:,} bytes.")
 
 
-def _caller(scope: Scope, headers: dict[bytes, bytes]) -> bytes:
-    """By what a caller is known before the token is looked up: the token, or else the address."""
-    shown = headers.get(b"authorization") or headers.get(b"cookie")
-    return shown or str((scope.get("client") or ("",))[0]).encode()
+def _shown(headers: dict[bytes, bytes]) -> bytes | None:
+    """Return the authorization header or the cookie of a request, unchecked; None without."""
+    return headers.get(b"authorization") or headers.get(b"cookie") or None
 
 
 def _request_id(headers: dict[bytes, bytes]) -> str:

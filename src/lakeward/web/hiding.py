@@ -1,11 +1,12 @@
-"""Removes secrets and paths of the server from everything that the service answers and logs.
+"""Removes secrets and paths of the server from all responses and logs of the service.
 
-Rows of tables are data and are answered as they are; everything else goes through a `Hiding`.
+Rows of tables are data and are returned as they are; everything else passes through a `Hiding`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
 
 WAREHOUSE: Final = "warehouse:"
 _STORE: Final = "store:"
+_PATHS: Final = ("path", "file", "message")
+_SAMPLES: Final = ("sample", "samples")
+_IN_QUOTES: Final = re.compile(r"""(['"`])(?:file://)?/[^'"`]*/([^'"`]*)\1""")
+_IN_TEXT: Final = re.compile(r"""(?<![\w./:])(?:file://)?/(?:[^\s/'"`]+/)+""")
 
 
 class Hiding:
-    """Replaces secrets by `***`, and the lake's own directories by `warehouse:` and `store:`.
+    """Replaces secrets by `***`, and the lake's directories by `warehouse:` and `store:`.
 
     Args:
-        lake: Whose directories are hidden; places in object stores are not paths of the server.
+        lake: The lake whose directories are hidden; locations in object stores are not hidden.
         target: The path or URL that the lake was opened with; a URL may have a password.
     """
 
@@ -37,13 +42,13 @@ class Hiding:
         self._places.sort(key=lambda pair: len(pair[0]), reverse=True)
 
     def text(self, text: str) -> str:
-        """A text without secrets and paths."""
+        """Return a text without secrets and paths."""
         for place, shown in self._places:
             text = text.replace(place, shown)
         return self._mask(text)
 
     def deeply(self, value: Any) -> Any:
-        """The same for every text inside mappings and lists."""
+        """Return a value without secrets and paths in any text inside mappings and lists."""
         match value:
             case str():
                 return self.text(value)
@@ -53,3 +58,22 @@ class Hiding:
                 return [self.deeply(v) for v in value]
             case _:
                 return value
+
+
+def with_names_only(value: Any, key: str = "") -> Any:
+    """Return the record of a run in which paths of this machine have no directories.
+
+    These are the paths of files that the run read, of its code, and in messages of errors. Samples
+    of rows stay as they are.
+    """
+    match value:
+        case str() if key in _PATHS:
+            if key != "message" and value.startswith(("/", "file:///")):
+                return value.rpartition("/")[2]
+            return _IN_TEXT.sub("", _IN_QUOTES.sub(r"\1\2\1", value))
+        case Mapping():
+            return {k: v if k in _SAMPLES else with_names_only(v, k) for k, v in value.items()}
+        case list() | tuple():
+            return [with_names_only(one, key) for one in value]
+        case _:
+            return value

@@ -1,4 +1,4 @@
-"""Lineage as a caller may see it, and where a drawing from left to right has its parts."""
+"""Filters lineage by the access of a caller, and lays it out as a graph from left to right."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ROW: Final = 54
 
 
 def seen_lineage(by: Caller, found: Lineage) -> Lineage:
-    """A lineage without the edges of tables that are not open to the caller."""
+    """Return a lineage without the edges of tables that the caller has no access to."""
     if by.sees_everything:
         return found
 
     def is_open(edge: LineageEdge) -> bool:
         ends = (edge.source, edge.target)
-        return all(by.sees(end.name) for end in ends if end.kind.value == "table")
+        return all(by.sees(end.table) for end in ends if end.kind.value == "table")
 
     return replace(
         found,
@@ -33,7 +33,7 @@ def seen_lineage(by: Caller, found: Lineage) -> Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A table or a file of a drawing, and the place of its corner."""
+    """A table or a file of a drawing, and the coordinates of its top left corner."""
 
     kind: str
     name: str
@@ -51,7 +51,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Boxes and arrows, and the size of all of it."""
+    """Boxes and arrows, and the size of the whole drawing."""
 
     width: int
     height: int
@@ -60,7 +60,7 @@ class Drawing:
 
 
 def drawing(edges: Iterable[LineageEdge]) -> Drawing:
-    """Place every table right of those that it comes from; circles are cut where they close."""
+    """Lay out edges as a drawing: every table is right of its sources; cycles are broken."""
     found = [e for e in edges if e.source != e.target]
     nodes = sorted({n for e in found for n in (e.source, e.target)})
     sources = {node: [e.source for e in found if e.target == node] for node in nodes}

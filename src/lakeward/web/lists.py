@@ -1,8 +1,8 @@
-"""Pages of lists that are read by time, newest first.
+"""Pages of lists that are ordered by time, newest first.
 
 A cursor has the time of the last entry, and how many entries of that millisecond earlier pages
-had. Such lists only grow at their newer end, so a page begins where the one before ended, even if
-entries were added meanwhile.
+had. Such lists only grow at their newer end, so a page begins where the previous page ended, even
+if entries were added meanwhile.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from lakeward.web.answers import cursor_of, place_of
 def page_after(
     read: Callable[[str | None, int], list[Any]], cursor: str | None, limit: int
 ) -> tuple[list[Any], str | None]:
-    """A page of entries with a `timestamp`, and the cursor of the next one.
+    """Return a page of entries, and the cursor of the next page, None after the last page.
 
     Args:
-        read: Reads entries up to a time (ISO 8601, None for now), newest first, at most so many.
-        cursor: Of the page before.
+        read: Returns the entries, which have a `timestamp`, up to a time (ISO 8601, None for now),
+            newest first, at most as many as its second argument.
+        cursor: The cursor that the previous page returned; None for the first page.
         limit: At most so many entries.
     """
     place = place_of(cursor, until=str, skip=int)

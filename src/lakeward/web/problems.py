@@ -1,7 +1,7 @@
-"""Errors as answers: problem details by RFC 9457, with the class, the hint and the facts of each.
+"""Error responses: problem details by RFC 9457, with the class, hint and facts of the error.
 
-An error of Lakeward is answered with its message, without paths and secrets. For any other
-exception the answer has only the request's id, under which the log has the details.
+The response for a Lakeward error has its message, without paths and secrets. For any other
+exception the response has only the request's id, under which the log has the details.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from starlette.responses import RedirectResponse
 
 from lakeward import errors
 from lakeward.errors import LakewardError
+from lakeward.lake.rest_namespaces import NotEmpty
 from lakeward.web.access import Forbidden, Unauthenticated
 from lakeward.web.answers import encoded, hiding_of
+from lakeward.web.iceberg.problems import for_iceberg
 from lakeward.web.pages.rendering import HTML, link, rendered, wants_page
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -32,6 +34,7 @@ _STATUS: Final[dict[type[LakewardError], int]] = {
     errors.Conflict: 409,
     errors.TransactionClosed: 409,
     errors.PublicationBlocked: 409,
+    NotEmpty: 409,
     errors.SchemaMismatch: 422,
     errors.ConstraintViolation: 422,
     errors.PolicyViolation: 422,
@@ -43,34 +46,18 @@ _STATUS: Final[dict[type[LakewardError], int]] = {
     errors.StoreUnavailable: 503,
     errors.OutcomeUnknown: 503,
 }
-_ICEBERG_STATUS: Final = {
-    # Clients take 500 of a commit for an outcome that they have to look up, and 503 for none.
-    "OutcomeUnknown": 500,
-    "UnsupportedFeature": 406,
-    "ConstraintViolation": 400,
-    "SchemaMismatch": 400,
-    "PolicyViolation": 400,
-    "Refused": 400,
-    "Locked": 409,
-}
-_ICEBERG_TYPES: Final = {
-    "OutcomeUnknown": "CommitStateUnknownException",
-    "UnsupportedFeature": "UnsupportedOperationException",
-    "AlreadyExists": "AlreadyExistsException",
-    "NotFound": "NoSuchNamespaceException",
-}
 _REASONS: Final = {400: "Bad request", 404: "Not found", 405: "Method not allowed"}
 
 
 def status_of(error: LakewardError) -> int:
-    """The status code of an error: that of the nearest class that has one, 500 if none has."""
+    """Return the status code of an error: that of its nearest base class with one, else 500."""
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 
 def problem(
     request: Request, status: int, kind: str, title: str, detail: str, **more: Any
 ) -> Response:
-    """An answer with problem details."""
+    """Return a response with problem details, in the form for the client: JSON, Iceberg or page."""
     body = {
         "type": f"urn:lakeward:error:{kind}",
         "title": title,
@@ -81,28 +68,15 @@ def problem(
         **{name: value for name, value in more.items() if value is not None},
     }
     if request.url.path.startswith("/iceberg/"):
-        return _for_iceberg(status, kind, detail)
+        return for_iceberg(request.url.path, status, kind, detail, more.get("facts") or {})
     if wants_page(request):
         return _as_page(request, body)
     headers = {"www-authenticate": 'Bearer realm="lakeward"'} if status == 401 else {}
     return Response(encoded(body), status, headers, MEDIA_TYPE)
 
 
-def _for_iceberg(status: int, kind: str, detail: str) -> Response:
-    """The same in the form of Iceberg's REST protocol, whose clients act by code and type."""
-    status = _ICEBERG_STATUS.get(kind, status)
-    known = {400: "BadRequestException", 401: "NotAuthorizedException", 403: "ForbiddenException"}
-    known |= {404: "NoSuchTableException", 409: "CommitFailedException", 503: "SlowDownException"}
-    error = {
-        "message": detail,
-        "type": _ICEBERG_TYPES.get(kind, known.get(status, "InternalServerError")),
-        "code": status,
-    }
-    return Response(encoded({"error": error}), status, media_type="application/json")
-
-
 def _as_page(request: Request, body: dict[str, Any]) -> Response:
-    """The same for people: a page, or the one to sign in on."""
+    """Return problem details as a page; redirect to the login page if a token is missing."""
     if body["status"] == 401:
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(link("/login", next=asked), 303)
@@ -111,7 +85,7 @@ def _as_page(request: Request, body: dict[str, Any]) -> Response:
 
 
 def of_error(request: Request, error: LakewardError) -> Response:
-    """An error of Lakeward as problem details."""
+    """Return a response for a Lakeward error; log it if its status is 500 or more."""
     hide = hiding_of(request)
     status, kind = status_of(error), type(error).__name__
     caller = getattr(request.state, "caller", None)
@@ -133,7 +107,7 @@ def of_error(request: Request, error: LakewardError) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every exception of the application with problem details."""
+    """Register handlers that respond to every exception with problem details."""
 
     @app.exception_handler(LakewardError)
     def _known(request: Request, error: Exception) -> Response:
@@ -170,7 +144,7 @@ def install(app: FastAPI) -> None:
 
 
 def _words(kind: str) -> str:
-    """A class's name in words: `TableNotFound` is `Table not found`."""
+    """Return a class's name in words: `Table not found` for `TableNotFound`."""
     spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip()
     return spaced[:1].upper() + spaced[1:]
 

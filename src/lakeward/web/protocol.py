@@ -1,7 +1,8 @@
-"""HTTP/1.1 with a limit of the time in which the head of a request arrives.
+"""HTTP/1.1 with a time limit for the head of a request.
 
-Uvicorn limits how long a connection is idle between requests, but waits without end for the first
-one and for the rest of a head. Connections that send nothing would use up all that there may be.
+Uvicorn limits how long a connection is idle between requests, but waits without a limit for the
+first request and for the rest of a head. Connections that send nothing could use up all the
+connections that are allowed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class TimedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
+        """Start the time limit for the head of the first request."""
         super().connection_made(transport)
         # asyncio does this only for sockets that name their protocol, which uvicorn's do not: the
         # body of an answer would wait 40 ms for the client to confirm the head.
@@ -32,7 +33,7 @@ class TimedProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take what arrived; wait on if it is not the whole head of a request."""
+        """Process received data; keep the time limit until the head of a request is complete."""
         super().data_received(data)
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.response_complete:
@@ -41,7 +42,7 @@ class TimedProtocol(H11Protocol):
             self._cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Cancel the time limit of the closed connection."""
         self._cancel()
         super().connection_lost(exc)
 

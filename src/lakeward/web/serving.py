@@ -1,4 +1,4 @@
-"""Runs the service until it is asked to stop, and then finishes the requests that are under way.
+"""Runs the service until a signal stops it, and then finishes the running requests.
 
 This is the only module of `web` that can be imported without the extra `server`.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable
+from dataclasses import fields
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,13 +21,15 @@ from lakeward.model.roles import Role
 from lakeward.web.settings import Settings, check_binding
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from starlette.types import ASGIApp
 
     from lakeward.lake.lake import Lake
 
 HANDED_OVER: Final = "LAKEWARD_SERVE"
-"""The environment variable by which worker processes get what they serve."""
-_NEEDED: Final = ("fastapi", "jinja2", "uvicorn")
+"""The environment variable that passes the lake and the settings to worker processes."""
+_NEEDED: Final = ("fastapi", "jinja2", "jwt", "uvicorn")
 _SHUTDOWN_SECONDS: Final = 30
 _CONCURRENT: Final = 200
 
@@ -41,17 +45,17 @@ def check_installed() -> None:
 def serve(
     lake: Lake, target: str, settings: Settings, *, started: Callable[[str], None] | None = None
 ) -> None:
-    """Serve a lake in this process until SIGINT or SIGTERM; requests under way are finished.
+    """Serve a lake in this process until SIGINT or SIGTERM, and finish running requests.
 
     Args:
         lake: The lake.
         target: The path or URL that the lake was opened with.
         settings: Address, access and limits of the service.
-        started: Called with the address once it listens.
+        started: Called with the address once the service listens.
 
     Raises:
-        InvalidInput: The settings would let others in without a token.
-        StorageError: The address cannot be listened on.
+        InvalidInput: The settings would give other machines access without a token.
+        StorageError: The service cannot listen on the address.
         MissingExtra: The extra `server` is not installed.
     """
     check_installed()
@@ -64,10 +68,8 @@ def serve(
     )
     config = _config(app, settings)
     socket = _bound(config, settings)
-    port = socket.getsockname()[1]
-    name = f"[{settings.host}]" if ":" in settings.host else settings.host
     if started is not None:
-        started(f"http://{name}:{port}")
+        started(_address(socket, settings))
     import uvicorn
 
     server = uvicorn.Server(config)
@@ -75,11 +77,29 @@ def serve(
     _until_signalled(lambda: server.run(sockets=[socket]))
 
 
-def serve_by_workers(target: str, warehouse: str | None, settings: Settings, workers: int) -> None:
-    """Serve a lake by several processes, each of which opens it; for a store on a server.
+def serve_by_workers(
+    target: str,
+    warehouse: str | None,
+    settings: Settings,
+    workers: int,
+    *,
+    log: bool = False,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a lake with several processes, each of which opens it; for a store on PostgreSQL.
+
+    Args:
+        target: The URL of the store.
+        warehouse: The warehouse, unless the store has it.
+        settings: Address, access and limits of the service.
+        workers: How many processes.
+        log: Whether each process prints a line for each request.
+        started: Called with the address once the service listens.
 
     Raises:
-        InvalidInput: The store is a file of this machine, or the settings let others in.
+        InvalidInput: The store is a file of this machine, or the settings would give other machines
+            access without a token.
+        StorageError: The service cannot listen on the address.
     """
     check_installed()
     if "://" not in target:
@@ -89,44 +109,72 @@ def serve_by_workers(target: str, warehouse: str | None, settings: Settings, wor
 
     with Lake(target, warehouse=warehouse, create=False) as lake:
         check_binding(lake, settings)
-    anonymous = None if settings.anonymous is None else settings.anonymous.value
     handed = {
         "target": target,
         "warehouse": warehouse,
-        "settings": {
-            "host": settings.host,
-            "port": settings.port,
-            "anonymous": anonymous,
-            "public_name": settings.public_name,
-        },
+        "settings": {one.name: getattr(settings, one.name) for one in fields(settings)},
+        "log": log,
     }
     os.environ[HANDED_OVER] = orjson.dumps(handed).decode()
-    import uvicorn
+    from uvicorn import supervisors
 
-    _until_signalled(
-        lambda: uvicorn.run(
-            "lakeward.web.serving:from_environment",
-            factory=True,
-            workers=workers,
-            host=settings.host,
-            port=settings.port,
-            **_options(),
-        )
-    )
+    app = "lakeward.web.serving:from_environment"
+    config = _config(app, settings, factory=True, workers=workers)
+    with _bound(config, settings) as socket:
+        # Worker processes inherit it.
+        socket.set_inheritable(True)
+        if started is not None:
+            started(_address(socket, settings))
+        _until_signalled(lambda: supervisors.Multiprocess(config, sockets=[socket]).run())
 
 
 def from_environment() -> ASGIApp:
-    """The application of a worker process."""
+    """Return the application of a worker process, with the lake from the environment."""
     from lakeward.lake.lake import Lake
     from lakeward.web.app import application
 
     handed = orjson.loads(os.environ[HANDED_OVER])
+    if handed["log"]:
+        log_requests()
     anonymous = handed["settings"].pop("anonymous")
     chosen = Settings(
         **handed["settings"], anonymous=None if anonymous is None else Role(anonymous)
     )
     lake = Lake(handed["target"], warehouse=handed["warehouse"], create=False)
-    return application(lake, handed["target"], chosen)
+    return application(lake, handed["target"], chosen, stopping=_signalled())
+
+
+def log_requests() -> None:
+    """Print a line for each request of this process."""
+    logger = logging.getLogger("lakeward.web")
+    logger.setLevel(logging.INFO)
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger.addHandler(handler)
+
+
+def _signalled() -> Callable[[], bool]:
+    """Return a function that tells whether this process got a signal that ends its server.
+
+    Uvicorn creates the server of a worker, and sets the handlers of signals before it calls
+    `from_environment`.
+    """
+    got = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        return got.is_set
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before = signal.getsignal(number)
+        if not callable(before):
+            continue
+
+        def handle(
+            number: int, frame: FrameType | None, before: Callable[..., object] = before
+        ) -> None:
+            got.set()
+            before(number, frame)
+
+        signal.signal(number, handle)
+    return got.is_set
 
 
 def _options() -> dict[str, Any]:
@@ -149,15 +197,23 @@ def _options() -> dict[str, Any]:
     }
 
 
-def _config(app: ASGIApp, settings: Settings) -> Any:
+def _config(app: ASGIApp | str, settings: Settings, **more: Any) -> Any:
     import uvicorn
 
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    return uvicorn.Config(app, host=settings.host, port=settings.port, **_options())
+    return uvicorn.Config(app, host=settings.host, port=settings.port, **_options(), **more)
+
+
+def _address(socket: Any, settings: Settings) -> str:
+    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{name}:{socket.getsockname()[1]}"
 
 
 def _bound(config: Any, settings: Settings) -> Any:
-    """The socket that the service listens on; uvicorn would end the process if it is taken."""
+    """Return a listening socket; raise `StorageError` if the address cannot be used.
+
+    Uvicorn would end the process instead.
+    """
     import socket
 
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -175,7 +231,7 @@ def _bound(config: Any, settings: Settings) -> Any:
 
 
 def _until_signalled(run: Callable[[], None]) -> None:
-    """Run a server of uvicorn, which raises the signal again that has ended it."""
+    """Run a uvicorn server; ignore the interrupt that it raises again after a signal ended it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run()

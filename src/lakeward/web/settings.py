@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,14 +24,21 @@ class Settings:
         host: The address to listen on.
         port: The port; 0 for a free one.
         anonymous: The role of requests without a token; None to refuse them. Only on loopback.
-        public_name: The host name by which a proxy on this machine serves it to others.
-        max_json: Bytes that a request's JSON body may have.
-        max_upload: Bytes that an upload of rows may have.
-        max_rows: Bytes that the rows of an upload may have in memory, all together: a small
-            compressed file can hold very many.
-        body_seconds: Within which time the body of a request must have arrived.
-        rate: Requests per second that one caller may make for long.
-        burst: Requests that one caller may make at once.
+        public_name: The host name under which a proxy on this machine makes the service public.
+        max_json: The most bytes of a request's JSON body.
+        max_upload: The most bytes of an upload of rows.
+        max_rows: The most bytes in memory of all rows of an upload, because a small compressed file
+            can contain very many rows.
+        max_pending: The most bytes of the rows of a transaction over several requests.
+        body_seconds: The time within which the body of a request must arrive.
+        queries: The most queries of users that run at the same time.
+        query_seconds: The most seconds that one query may take.
+        query_memory: The most bytes of address space of the process of one query.
+        rate: The average of requests per second that one caller may make.
+        burst: The most requests that one caller may make at once.
+        strangers_rate: The average of requests with unknown tokens per second from one address.
+        strangers_burst: The most requests with unknown tokens at once from one address.
+        openid: An OpenID provider whose tokens are accepted, as arguments of `openid.Provider`.
     """
 
     host: str = "127.0.0.1"
@@ -40,20 +48,27 @@ class Settings:
     max_json: int = 1 << 20
     max_upload: int = 256 << 20
     max_rows: int = 4 << 30
+    max_pending: int = 1 << 30
     body_seconds: float = 60.0
+    queries: int = 4
+    query_seconds: float = 60.0
+    query_memory: int = 8 << 30
     rate: float = 100.0
     burst: float = 300.0
+    strangers_rate: float = 10.0
+    strangers_burst: float = 100.0
+    openid: Mapping[str, str] | None = None
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it listens on this machine only."""
+        """Whether the service listens on this machine only."""
         return is_loopback(self.host)
 
     def answers_to(self, host: str) -> bool:
-        """Whether requests for a host name are answered.
+        """Return whether the service answers requests for a host name.
 
-        On loopback only the machine's own names are: a website could otherwise reach the service by
-        a name of its own that resolves to 127.0.0.1.
+        On loopback, only names of this machine and `public_name` are answered: otherwise a website
+        could reach the service under a host name that resolves to 127.0.0.1.
         """
         if not self.is_loopback:
             return True
@@ -62,7 +77,7 @@ class Settings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or a name is this machine's own."""
+    """Return whether a host name or an address is a loopback address of this machine."""
     plain = host.strip("[]").lower()
     if plain in _LOOPBACK_NAMES:
         return True
@@ -73,7 +88,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_binding(lake: Lake, settings: Settings) -> None:
-    """Refuse to serve other machines unless every request needs a token.
+    """Check that every request needs a token if other machines can reach the service.
 
     Raises:
         InvalidInput: Other machines could connect without a token, or no request would be allowed.
@@ -85,6 +100,9 @@ def check_binding(lake: Lake, settings: Settings) -> None:
     if settings.anonymous is not None:
         what = f"{place}: other machines reach it, and requests without a token would be answered."
         raise InvalidInput(what, hint="Leave out --anonymous, or listen on 127.0.0.1 only.")
+    if settings.openid is not None and lake.allowed():
+        return
     if not any(token.valid for token in lake.tokens()):
         what = f"{place}: other machines reach it, and the lake has no valid token."
-        raise InvalidInput(what, hint="Create one with `lakeward token create` first.")
+        hint = "Create one with `lakeward token create`, or `lakeward token allow` for OpenID."
+        raise InvalidInput(what, hint=hint)

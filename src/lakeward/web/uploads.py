@@ -1,7 +1,7 @@
-"""Rows that a request brings: an Arrow IPC stream or a Parquet file, kept in a temporary file.
+"""Rows in the body of a request: an Arrow IPC stream or a Parquet file, kept in a temporary file.
 
-The whole body arrives before the lake is asked for anything, so a slow or broken upload holds
-nothing open. What cannot be read is refused before a transaction begins.
+The whole body arrives before the lake is used, so a slow or broken upload keeps no transaction
+open.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Request
@@ -25,7 +26,7 @@ _IN_MEMORY: Final = 8 << 20
 
 
 class Upload:
-    """The body of a request, whole, as rows."""
+    """The complete body of a request, to be read as rows."""
 
     def __init__(self, kind: str, body: IO[bytes], most: int) -> None:
         self._kind = kind
@@ -33,12 +34,33 @@ class Upload:
         self._most = most
         self._refusal: InvalidInput | None = None
 
+    @property
+    def form(self) -> str:
+        """The format of the body: `parquet` or `arrow`."""
+        return "parquet" if self._kind == PARQUET else "arrow"
+
+    def digest(self) -> str:
+        """Return the SHA-256 digest of the body, with its content type."""
+        self._body.seek(0)
+        found = sha256(self._kind.encode())
+        while part := self._body.read(1 << 20):
+            found.update(part)
+        return found.hexdigest()
+
+    def checked_bytes(self) -> bytes:
+        """Check that all rows can be read; return the body. Raise `InvalidInput` if they cannot."""
+        with self.reader() as reader:
+            for _ in reader:
+                pass
+        self._body.seek(0)
+        return self._body.read()
+
     @contextmanager
     def reader(self) -> Generator[pa.RecordBatchReader]:
-        """The rows.
+        """Yield a reader of the rows.
 
         Raises:
-            InvalidInput: The body is not what its type says.
+            InvalidInput: The body is not of its content type, or the rows are too large in memory.
         """
         import pyarrow as pa
 
@@ -67,7 +89,7 @@ class Upload:
         return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
 
     def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Validate each batch in full, because offsets in an uploaded file may be wrong."""
+        """Yield batches after full validation, because offsets in an uploaded file may be wrong."""
         size = 0
         for batch in batches:
             batch.validate(full=True)

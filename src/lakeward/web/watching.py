@@ -1,7 +1,7 @@
-"""Tells open pages that the lake has changed, by server-sent events.
+"""Server-sent events that tell open pages when the lake has changed.
 
-One look per second at the newest transaction serves all pages of a process. A page is told that
-something changed and not what: it asks again, as the one who may see it.
+The newest commit and the open transactions are read once a second for all pages of a process. An
+event has no details of the change: the page loads its content again, with the access of its user.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
 
 _EVERY_SECONDS: Final = 1.0
+_MOST_OPEN: Final = 1000
 STREAM_SECONDS: Final = 300.0
 """After this time a stream ends, and the browser opens another one."""
 
 
 class Watch:
-    """What is known of the newest transaction, looked up at most once a second."""
+    """Reads the state of the lake, at most once a second, and streams events when it changes."""
 
     def __init__(self, lake: Lake, stopping: Callable[[], bool]) -> None:
         self._lake = lake
@@ -34,7 +35,7 @@ class Watch:
         self._lock = asyncio.Lock()
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The lines of a stream: `changed` with each change, and a comment now and then."""
+        """Yield an event `changed` after each change, and a comment after 15 seconds without."""
         until, said, quiet = time.monotonic() + STREAM_SECONDS, await self._newest(), 0.0
         yield b"retry: 2000\n\n"
         while time.monotonic() < until and not self._stopping():
@@ -58,7 +59,12 @@ class Watch:
 
     def _look(self) -> str:
         try:
-            found = self._lake.transactions(limit=1)
+            position = self._lake.last_position()
+            # One that is older than others may end after them.
+            found = [
+                *self._lake.transactions(limit=1),
+                *self._lake.transactions(state="open", limit=_MOST_OPEN),
+            ]
         except LakewardError:
             return self._mark
-        return "".join(f"{one.transaction_id} {one.state}" for one in found)
+        return " ".join([str(position), *(f"{one.transaction_id} {one.state}" for one in found)])

@@ -9,7 +9,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import InvalidInput
-from tests.behaviour.lakes import append, delete
+from tests.behaviour.lakes import append, delete, ids
 from tests.support.iceberg import stranger_arrow
 from tests.support.tables import table_of
 
@@ -238,3 +238,71 @@ def test_partition_fields_change_for_new_files_alone(lake: lw.Lake, made: lw.Tab
     assert made.partition_by == ["bucket(8, id)"]
     assert sorted(made.to_arrow(columns=["id"])["id"].to_pylist()) == [2, 5, 6]
     assert sorted(stranger_arrow(lake, made.name)["id"].to_pylist()) == [2, 5, 6]
+
+
+@pytest.mark.formats("iceberg")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("write.target-file-size-bytes", "128mb"),
+        ("write.metadata.previous-versions-max", "5"),
+        ("write.parquet.compression-codec", "zstd"),
+        ("lakeward.snapshots", "5"),
+        ("lakeward.snapshot-age", "1d"),
+        ("lakeward.retention", "5d"),
+    ],
+)
+def test_a_property_that_is_set_can_be_unset(
+    shared_lake: lw.Lake, name: str, key: str, value: str
+) -> None:
+    table = shared_lake.create(name, "id int64", format="iceberg", properties={key: value})
+    assert key in table.definition.properties
+
+    table.alter().unset_property(key).commit()
+
+    assert key not in table.definition.properties
+    append(shared_lake, name, {"id": [1]})
+    assert ids(shared_lake, name) == [1]
+
+
+_NAMED = {
+    "delta": {"delta.dataSkippingStatsColumns": "`n`, id,s.a", "lakeward.zorder": "id, n"},
+    "iceberg": {
+        "write.parquet.bloom-filter-enabled.column.n": "true",
+        "write.metadata.metrics.column.s.a": "full",
+        "lakeward.zorder": "id, n",
+    },
+}
+_NAMED_AFTER = {
+    "delta": {"delta.dataSkippingStatsColumns": "m, id,s.b", "lakeward.zorder": "id, m"},
+    "iceberg": {
+        "write.parquet.bloom-filter-enabled.column.m": "true",
+        "write.metadata.metrics.column.s.b": "full",
+        "lakeward.zorder": "id, m",
+    },
+}
+
+
+def test_properties_that_name_columns_follow_a_rename(
+    shared_lake: lw.Lake, name: str, table_format: str
+) -> None:
+    schema = "id int64, n int64, s struct<a: int64>"
+    table = shared_lake.create(name, schema, properties=_NAMED[table_format])
+    change = table.alter().rename_column("n", "m").rename_column("s.a", "b")
+    change.add_column("n", "int64").commit()
+    kept = {k: v for k, v in table.properties.items() if k in _NAMED_AFTER[table_format]}
+    assert kept == _NAMED_AFTER[table_format]
+    assert not _NAMED[table_format].keys() - _NAMED_AFTER[table_format] & table.properties.keys()
+
+
+def test_statistics_and_filters_follow_a_rename(shared_lake: lw.Lake, name: str) -> None:
+    policy = {"stats_columns": ["n"], "bloom_filters": ["n"]}
+    table = shared_lake.create(name, "id int64, n int64", policy=policy)
+    append(shared_lake, name, {"id": [1], "n": [1]})
+    table.alter().rename_column("n", "m").commit()
+    append(shared_lake, name, {"id": [5], "m": [5]})
+
+    assert shared_lake.policy(name).policy.bloom_filters == ("m",)
+    assert [sorted(f.file.stats.minimum) for f in table.files() if f.file.stats] == [[2], [2]]
+    assert len(table.files(where="m = 7")) == 0
+    assert table.to_arrow(where="m = 5")["id"].to_pylist() == [5]

@@ -12,6 +12,7 @@ import pytest
 import lakeward as lw
 from lakeward.errors import ConstraintViolation, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.lake.altering import TableAlter
+from tests.behaviour.lakes import unchanged
 from tests.support.tables import table_of
 
 pytestmark = pytest.mark.before_the_store
@@ -133,12 +134,24 @@ def test_a_refused_change_says_why_and_changes_nothing(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("delta.columnMapping.mode", "name"),
+        ("delta.columnMapping.mode", "id"),
         ("delta.constraints.x", "id > 0"),
         ("delta.feature.x", "supported"),
         ("delta.nosuch", "1"),
         ("delta.enableChangeDataFeed", "maybe"),
         ("delta.checkpointInterval", "often"),
+        ("delta.logRetentionDuration", "soon"),
+        ("delta.deletedFileRetentionDuration", "soon"),
+        ("delta.setTransactionRetentionDuration", "interval 1"),
+        ("delta.isolationLevel", "high"),
+        ("delta.dataSkippingNumIndexedCols", "-2"),
+        ("delta.dataSkippingNumIndexedCols", "many"),
+        ("delta.randomPrefixLength", "0"),
+        ("delta.randomizeFilePrefixes", "maybe"),
+        ("delta.enableExpiredLogCleanup", "1"),
+        ("delta.checkpoint.writeStatsAsJson", "yes"),
+        ("lakeward.snapshots", "5"),
+        ("lakeward.snapshot-age", "1d"),
         ("write.format.default", "orc"),
     ],
 )
@@ -151,6 +164,39 @@ def test_properties_that_mean_nothing_are_refused(
         table.alter().set_property(key, value).commit()
     assert caught.value.facts["property"] == key
     assert table.version == 0
+
+
+@pytest.mark.formats("delta")
+def test_properties_that_delta_defines_are_set(shared_lake: lw.Lake, name: str) -> None:
+    table = table_of(id="int64").make(shared_lake, name)
+    wanted = {
+        "delta.logRetentionDuration": "interval 2 weeks 3 days",
+        "delta.setTransactionRetentionDuration": "interval 7 days",
+        "delta.isolationLevel": "WriteSerializable",
+        "delta.dataSkippingNumIndexedCols": "-1",
+        "delta.randomPrefixLength": "3",
+        "delta.enableExpiredLogCleanup": "false",
+    }
+    change = table.alter()
+    for key, value in wanted.items():
+        change.set_property(key, value)
+    change.commit()
+    assert wanted.items() <= table.properties.items()
+
+
+@pytest.mark.formats("iceberg")
+def test_limits_of_snapshots_are_set_and_checked(shared_lake: lw.Lake, name: str) -> None:
+    table = table_of(id="int64").make(shared_lake, name, format="iceberg")
+    wanted = {"lakeward.snapshots": "5", "lakeward.snapshot-age": "1d"}
+    change = table.alter()
+    for key, value in wanted.items():
+        change.set_property(key, value)
+    change.commit()
+    assert wanted.items() <= table.properties.items()
+    for key in wanted:
+        with pytest.raises(InvalidInput, match=key):
+            table.alter().set_property(key, "few").commit()
+    assert table.version == 1
 
 
 @pytest.mark.formats("iceberg")
@@ -260,3 +306,46 @@ def test_keys_follow_a_rename_and_hold_their_columns(
     made.alter().drop_constraint("up").drop_column("parent").commit()
     above.alter().drop_constraint("own").drop_column("id").commit()
     assert above.schema.names == ["label"]
+
+
+@pytest.mark.formats("iceberg")
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("write.target-file-size-byte", "write.target-file-size-bytes"),
+        ("write.target_file_size_bytes", "write.target-file-size-bytes"),
+        ("write.parquet.compresion-codec", "write.parquet.compression-codec"),
+        ("Commit.Retry.Num-Retries", "commit.retry.num-retries"),
+        ("history.expire.max-snapshot-age", "history.expire.max-snapshot-age-ms"),
+        ("gc.enable", "gc.enabled"),
+        ("write.metadata.metric.column.id", "write.metadata.metrics.column.<column>"),
+    ],
+)
+@pytest.mark.before_the_store
+def test_misspelled_properties_of_iceberg_are_refused(
+    shared_lake: lw.Lake, new_name: Callable[[], str], key: str, meant: str
+) -> None:
+    table = table_of(id="int64").make(shared_lake, new_name(), format="iceberg")
+    with unchanged(shared_lake), pytest.raises(InvalidInput) as caught:
+        table.alter().set_property(key, "1").commit()
+    assert caught.value.hint == f"Did you mean {meant}?"
+    with unchanged(shared_lake), pytest.raises(InvalidInput):
+        shared_lake.create(new_name(), "id int64", format="iceberg", properties={key: "1"})
+
+
+@pytest.mark.formats("iceberg")
+def test_other_properties_of_iceberg_tables_are_free(shared_lake: lw.Lake, name: str) -> None:
+    table = table_of(id="int64").make(shared_lake, name, format="iceberg")
+    wanted = {
+        "owner": "me",
+        "write.mine": "1",
+        "team.write.size": "2",
+        "write.metadata.metrics.column.id": "full",
+        "write.parquet.page-row-limit": "100",
+        "history.expire.min-snapshots-to-keep": "3",
+    }
+    change = table.alter()
+    for key, value in wanted.items():
+        change.set_property(key, value)
+    change.commit()
+    assert wanted.items() <= table.properties.items()

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeward as lw
+from lakeward.engines.arrow.json_lines import JsonLines
 from lakeward.errors import InvalidInput, NotFound, SchemaMismatch
 from tests.behaviour.lakes import append, data_files, unchanged
 
@@ -109,6 +110,115 @@ def test_a_pattern_takes_files_in_the_order_of_their_names(
     append(shared_lake, name, [tmp_path / "a[1].csv", str(tmp_path / "**" / "4.csv")])
 
     assert shared_lake.table(name).to_arrow()["id"].to_pylist() == [1, 2, 3, 5, 4]
+
+
+def test_a_map_beside_them_changes_nothing_for_other_columns(
+    shared_lake: lw.Lake, name: str, tmp_path: Path
+) -> None:
+    shared_lake.create(name, f"{_COLUMNS}, tags map<string, int64>")
+    tags = '"tags": {"a": 1}}'
+    lines = [f"{line[:-1]}{', ' if line != '{}' else ''}{tags}" for line in _JSON.splitlines()]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines) + "\n")
+
+    append(shared_lake, name, tmp_path / "x.jsonl")
+
+    expected = [{**row, "tags": [("a", 1)]} for row in _ROWS]
+    assert shared_lake.table(name).to_arrow().to_pylist() == expected
+
+
+def test_values_in_maps_are_read_as_those_of_columns(
+    shared_lake: lw.Lake, name: str, tmp_path: Path
+) -> None:
+    exact = "decimal(30,2)"
+    shared_lake.create(
+        name,
+        f"price {exact}, prices map<string, {exact}>, days map<date, timestamp_ntz>,"
+        " s struct<d: date, m: map<string, boolean>>, l list<map<string, double>>,"
+        " deep map<string, map<string, date>>, numbers map<int64, string>",
+    )
+    (tmp_path / "x.jsonl").write_text(
+        '\ufeff{"price": 123456789012345678901.25, "prices": {"b": 123456789012345678901.25,'
+        ' "a": "0.5"}, "days": {"2026-01-02": "2026-01-02 03:04:05"},'
+        ' "s": {"d": "2026-01-02", "m": {"x": true, "é": null}}, "l": [{}, null, {"x": 1}],'
+        ' "deep": {"x": {"y": "2026-01-02"}}, "numbers": [[1, "a"], [2, null]]}\n'
+        "\n"
+        '{"prices": null, "s": {"d": null}}{"prices": {}, "s": null}\n'
+    )
+
+    append(shared_lake, name, tmp_path / "x.jsonl")
+
+    price, day = Decimal("123456789012345678901.25"), date(2026, 1, 2)
+    none = dict.fromkeys(["price", "prices", "days", "s", "l", "deep", "numbers"])
+    assert shared_lake.table(name).to_arrow().to_pylist() == [
+        {
+            "price": price,
+            "prices": [("b", price), ("a", Decimal("0.50"))],
+            "days": [(day, datetime(2026, 1, 2, 3, 4, 5))],  # noqa: DTZ001  a wall clock
+            "s": {"d": day, "m": [("x", True), ("é", None)]},
+            "l": [[], None, [("x", 1.0)]],
+            "deep": [("x", [("y", day)])],
+            "numbers": [(1, "a"), (2, None)],
+        },
+        none | {"s": {"d": None, "m": None}},
+        none | {"prices": []},
+    ]
+
+
+_NESTED = pa.schema(
+    {
+        "id": pa.int64(),
+        "m": pa.map_(pa.string(), pa.int64()),
+        "s": pa.struct({"d": pa.date32(), "f": pa.float32()}),
+        "l": pa.list_(pa.map_(pa.date32(), pa.float32())),
+        "r": pa.struct([pa.field("a", pa.int64(), nullable=False)]),
+        "n": pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)),
+    }
+)
+_WRONG_PARTS: dict[str, tuple[str, type[Exception], str]] = {
+    "value": ('{"m": {"a": 1.5}}', SchemaMismatch, '{"a":1.5} in line 2 of '),
+    "text for a number": ('{"m": {"a": "1"}}', SchemaMismatch, '{"a":"1"} in line 2 of '),
+    "no map": ('{"m": 1}', SchemaMismatch, "1 in line 2 of "),
+    "no pairs": ('{"m": [1]}', SchemaMismatch, "[1] in line 2 of "),
+    "entries": ('{"m": [{"key": "a"}]}', SchemaMismatch, '[{"key":"a"}] in line 2 of '),
+    "key": ('{"m": [[null, 1]]}', SchemaMismatch, "[[null,1]] in line 2 of "),
+    "name twice": ('{"m": {"a": 1, "a": 2}}', InvalidInput, "a name twice"),
+    "column twice": ('{"id": 1, "id": 2}', InvalidInput, "a name twice"),
+    "unknown column": ('{"mm": {}}', SchemaMismatch, "no column 'mm', which line 2 of "),
+    "unknown part": ('{"s": {"e": 1}}', SchemaMismatch, '{"e":1} in line 2 of '),
+    "not JSON": ('{"m": {"a": 1}', InvalidInput, "Line 2 of "),
+    "half a character": ('{"m": {"\\ud800": 1}}', InvalidInput, "Line 2 of "),
+    "required part": ('{"r": {}}', SchemaMismatch, "{} in line 2 of "),
+    "required value": ('{"n": {"a": null}}', SchemaMismatch, '{"a":null} in line 2 of '),
+    "time of a day": ('{"s": {"d": "2026-01-02T05:00:00"}}', SchemaMismatch, "in line 2 of "),
+    "large number": ('{"s": {"f": 1e300}}', SchemaMismatch, "in line 2 of "),
+    "time in a key": ('{"l": [{"2026-01-02 05:00:00": 1}]}', SchemaMismatch, "in line 2 of "),
+    "large number in a map": ('{"l": [{"2026-01-02": 1e300}]}', SchemaMismatch, "in line 2 of "),
+}
+
+
+@pytest.mark.parametrize("case", _WRONG_PARTS)
+def test_what_is_wrong_within_a_value_is_named(case: str) -> None:
+    line, kind, message = _WRONG_PARTS[case]
+    text = f'{{"id": 1, "m": {{"a": 1}}, "r": null}}\n{line}\n'
+    with pytest.raises(kind) as caught:
+        JsonLines(_NESTED, "t").table(text.encode(), path="x.jsonl")
+    assert message in str(caught.value)
+    assert "ine 2 of x.jsonl" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.struct({"d": pa.date32()}), b'{"d": "2026-01-02T05:00:00"}'),
+        (pa.list_(pa.date32()), b'["2026-01-02 05:00:00"]'),
+        (pa.struct({"f": pa.float32()}), b'{"f": 1e300}'),
+        (pa.string(), b'"\xff"'),
+    ],
+    ids=["time in a struct", "time in a list", "large number", "no UTF-8"],
+)
+def test_no_value_is_changed_without_a_word(kind: pa.DataType, value: bytes) -> None:
+    with pytest.raises(InvalidInput, match="ine 1 of x"):
+        JsonLines(pa.schema({"c": kind}), "t").table(b'{"c": %b}\n' % value, path="x")
 
 
 _WRONG: dict[str, tuple[str, str, type[Exception], str]] = {

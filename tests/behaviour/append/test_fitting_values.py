@@ -46,6 +46,8 @@ _FITTING: dict[str, tuple[str, Any, list[Any]]] = {
     "binary views": ("binary", pa.array([b"a", None], pa.binary_view()), [b"a", None]),
     "numpy array in decimal": ("decimal(10,2)", np.array([1]), [Decimal("1.00")]),
     "numpy days": ("date", [np.datetime64("2026-01-02")], [date(2026, 1, 2)]),
+    "numpy datetimes": ("timestamp", np.array([_WALL], "datetime64[ns]"), [_ZONED]),
+    "numpy datetime scalars": ("timestamp", [np.datetime64(_WALL, "us")], [_ZONED]),
     "numpy scalars in decimal": ("decimal(10,2)", [np.int64(1)], [Decimal("1.00")]),
     "numpy scalars": ("int32", [np.int64(1), np.int8(2)], [1, 2]),
     "numpy booleans": ("boolean", [np.bool_(True)], [True]),

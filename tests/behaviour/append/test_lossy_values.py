@@ -97,6 +97,9 @@ def test_narrow_numbers_that_do_not_fit_are_refused_where_the_format_has_them(
         append(shared_lake, name, [{"x": value}])
 
 
+_MOMENT = _WALL.replace(tzinfo=_EAST)
+_UTC = _WALL.replace(tzinfo=UTC) - timedelta(hours=9)
+
 _FITTING: list[tuple[pa.DataType, Any, Any]] = [
     (pa.int64(), 2.0, 2),
     (pa.int64(), Decimal(2), 2),
@@ -165,3 +168,30 @@ def test_arrow_columns_that_would_lose_something_are_refused(
 
     assert (caught.value.table, caught.value.column) == (name, "x")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "found"),
+    [
+        (pa.timestamp("us", "UTC"), _MOMENT, _UTC),
+        (pa.list_(pa.timestamp("us", "UTC")), [_MOMENT, None], [_UTC, None]),
+        (pa.struct({"at": pa.timestamp("us", "UTC")}), {"at": _MOMENT}, {"at": _UTC}),
+        (pa.map_(pa.string(), pa.timestamp("us", "UTC")), {"a": _MOMENT}, [("a", _UTC)]),
+    ],
+    ids=["plain", "list", "struct", "map"],
+)
+def test_zones_count_where_arrow_was_told_to_ignore_them(
+    shared_lake: lw.Lake,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: pa.DataType,
+    given: Any,
+    found: Any,
+) -> None:
+    # As pandera and pyspark.pandas do when they are imported.
+    monkeypatch.setenv("PYARROW_IGNORE_TIMEZONE", "1")
+    table = shared_lake.create(name, {"x": kind})
+
+    append(shared_lake, name, [{"x": given}, {"x": None}])
+
+    assert table.to_arrow()["x"].to_pylist() == [found, None]

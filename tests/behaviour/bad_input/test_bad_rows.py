@@ -153,3 +153,10 @@ def _two_tables(lake: lw.Lake) -> None:
     with lake.transaction() as tx:
         tx.append(_NAME, [{"id": 2, "note": "x"}])
         tx.append("space.nowhere", [{"id": 2}])
+
+
+def test_a_moment_beyond_pythons_calendar_is_named(lake: lw.Lake) -> None:
+    lake.create("space.moments", {"at": "timestamp_ntz"})
+    rows = pa.table({"at": pa.array([0, 2**62], pa.timestamp("s"))})
+    with unchanged(lake), pytest.raises(SchemaMismatch, match=rf"{2**62} in row 1 does not fit"):
+        append(lake, "space.moments", rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 import lakeward as lw
-from lakeward.errors import Conflict, UnsupportedFeature
+from lakeward.errors import Conflict, ConstraintViolation, UnsupportedFeature
 from lakeward.model.names import TableName
 from tests.behaviour.branches.working import begin, finish, upsert
 from tests.behaviour.lakes import append, ids
@@ -92,3 +93,21 @@ def test_rows_appended_on_a_named_branch_meet_no_conflict(lake: lw.Lake) -> None
     branch.publish()
 
     assert ids(lake, "t") == [1, 5, 5]
+
+
+@pytest.mark.formats("delta")
+@pytest.mark.local
+def test_a_named_branch_with_rows_under_another_day_is_refused(lake: lw.Lake) -> None:
+    lake.create("t", {"id": "int64", "ts": "timestamp"}, partition_by=["day(ts)"])
+    branch = lake.branch("work", tables=["t"])
+    moment = datetime(2026, 1, 1, 2, 30, tzinfo=UTC)
+    columns = {
+        "id": pa.array([1], pa.int64()),
+        "ts": pa.array([moment], pa.timestamp("us", "UTC")),
+        "ts_day": ["2025-12-31"],
+    }
+    upsert(branch.table("t").location, pa.table(columns))
+
+    with pytest.raises(ConstraintViolation, match=r"ts_day .* is generated as day\(ts\)"):
+        branch.publish()
+    assert lake.table("t").version == 0

@@ -11,7 +11,7 @@ import pytest
 import lakeward as lw
 from lakeward.log import branches
 from lakeward.log.statement import Statement
-from tests.behaviour.branches.working import begin, by_delta_rs, everybody_reads, upsert
+from tests.behaviour.branches.working import begin, by_delta_rs, everybody_reads, finish, upsert
 from tests.behaviour.lakes import ids
 from tests.support.inside import context_of
 from tests.support.s3 import on_disk
@@ -53,6 +53,24 @@ def test_the_branch_of_a_dead_transaction_goes_when_the_lake_is_opened(
     assert sorted(place.rglob("*")) == before
     assert _noted(other) == 0
     assert ids(other, "t") == [0, 1, 2]
+
+
+def test_a_late_discard_leaves_the_branch_of_the_second_try(
+    lake: lw.Lake, make_lake: Callable[..., lw.Lake]
+) -> None:
+    _TABLE.make(lake)
+    _, late = begin(lake, "t", transaction_id="job-1")
+    _expire(lake)
+    again = make_lake()
+    tx, branch = begin(again, "t", transaction_id="job-1")
+    upsert(branch.location, numbered(0, v="new"))
+    before = sorted(on_disk(branch.location).rglob("*"))
+
+    late.discard()
+
+    assert sorted(on_disk(branch.location).rglob("*")) == before
+    finish(tx, branch)
+    assert (0, "new") in everybody_reads(again, "t")
 
 
 def test_the_branch_of_an_open_transaction_stays(
@@ -102,7 +120,7 @@ def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
     second = type(first).open(context_of(lake), tx.transaction_id, head, definition, whole=False)
 
     assert second.directory != first.directory
-    assert second.directory.startswith(first.directory)
+    assert second.directory.startswith(f"txn-{tx.transaction_id}-")
     with context_of(lake).database.read() as session:
         working = branches.live_directories(session, head.table_id)
     assert working == {first.directory, second.directory}

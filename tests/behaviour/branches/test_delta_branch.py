@@ -53,7 +53,7 @@ def test_an_append_on_a_branch_is_seen_after_the_commit_only(lake: lw.Lake) -> N
     assert lake.table("t").history()[0].operation == "WRITE"
     added = [orjson.loads(line) for line in log_files(lake, "t")[version].read_bytes().splitlines()]
     (path,) = [line["add"]["path"] for line in added if "add" in line]
-    assert path.startswith(f"txn-{tx.transaction_id}/")
+    assert path.startswith(f"txn-{tx.transaction_id}-")
 
 
 def test_a_merge_on_a_branch_replaces_the_base_files_that_it_rewrote(lake: lw.Lake) -> None:

@@ -248,3 +248,14 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(lake: lw.Lake) -
         lake.branch("audit", tables=["a"])
     with pytest.raises(TableNotFound, match="has no table b"):
         branch.table("b")
+
+
+def test_the_rows_of_a_changed_branch_are_compared(lake: lw.Lake) -> None:
+    _TABLE.make(lake, "a")
+    one, other = (lake.branch(n, tables=["a"]) for n in ("one", "other"))
+    upsert(one.table("a").location, numbered(0, 7, v="new"))
+    for compared in (lake.diff(one, key="id"), lake.diff(other, one, key="id")):
+        assert isinstance(compared, dict)
+        found = compared["a"]
+        assert (found.inserted, found.deleted, found.changed) == (1, 0, 1)
+        assert found.columns == {"v": 1}

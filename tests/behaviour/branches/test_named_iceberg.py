@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 import lakeward as lw
-from lakeward.errors import Conflict, ConstraintViolation, CorruptTable, UnsupportedFeature
+from lakeward.errors import (
+    Conflict,
+    ConstraintViolation,
+    CorruptTable,
+    InvalidInput,
+    PolicyViolation,
+    UnsupportedFeature,
+)
 from lakeward.log import catalog
 from lakeward.log.statement import Statement
 from lakeward.model.names import TableName
@@ -103,15 +112,141 @@ def test_rows_that_a_check_refuses_are_not_published(lake: lw.Lake) -> None:
     assert ids(lake, "ice") == [1]
 
 
-def test_columns_do_not_change_on_a_branch(lake: lw.Lake) -> None:
-    _TABLE.make(lake, "s.ice")
+def test_columns_that_a_branch_changes_are_published(lake: lw.Lake) -> None:
+    from pyiceberg.types import LongType, StringType
+
+    table = lake.create(
+        "s.ice",
+        "id int64 not null, v string, n int32, gone double, s struct<a: int64>",
+        constraints={"key": lw.Unique("v")},
+    )
+    append(lake, "s.ice", [{"id": 1, "v": "a", "n": 1, "gone": 1.0, "s": {"a": 1}}])
     branch = lake.branch("audit", tables=["s.ice"])
+    ice = _open(lake, branch.table("s.ice"))
+    with ice.update_schema() as update:
+        update.add_column("w", LongType(), doc="new")
+        update.add_column(("s", "b"), StringType())
+        update.rename_column("v", "word")
+        update.update_column("n", LongType())
+        update.delete_column("gone")
+        update.make_column_optional("id")
+    ice = _open(lake, branch.table("s.ice"))
+    new = {"id": [None], "word": ["b"], "n": [2**40], "s": [{"a": 2, "b": "x"}], "w": [5]}
+    ice.append(pa.Table.from_pydict(new, schema=ice.schema().as_arrow()))
+    assert branch.table("s.ice").schema.names == ["id", "word", "n", "s", "w"]
+    assert branch.table("s.ice").to_arrow(where="w = 5")["word"].to_pylist() == ["b"]
+    assert table.schema.names == ["id", "v", "n", "gone", "s"]
+    (told,) = branch.diff()
+    assert (told.is_evolved, told.rows_added, told.conflict) == (True, 1, None)
+    append(lake, "s.ice", [{"id": 3, "v": "c", "n": 3, "gone": 3.0, "s": {"a": 3}}])
+
+    assert branch.publish().versions == {"s.ice": 3}
+
+    wanted: list[dict[str, Any]] = [
+        {"id": 1, "word": "a", "n": 1, "s": {"a": 1, "b": None}, "w": None},
+        {"id": 3, "word": "c", "n": 3, "s": {"a": 3, "b": None}, "w": None},
+        {"id": None, "word": "b", "n": 2**40, "s": {"a": 2, "b": "x"}, "w": 5},
+    ]
+    assert sorted(table.to_arrow().to_pylist(), key=lambda r: r["word"]) == sorted(
+        wanted, key=lambda r: str(r["word"])
+    )
+    assert table.at(version=2).schema.names == ["id", "v", "n", "gone", "s"]
+    found = stranger_catalog(lake, "lakeward").load_table(("s", "ice")).scan().to_arrow()
+    assert sorted(found.to_pylist(), key=str) == sorted(wanted, key=str)
+    assert table.constraints == {"key": lw.Unique("word")}
+    with pytest.raises(ConstraintViolation, match="key"):
+        append(lake, "s.ice", [{"id": 9, "word": "b", "n": 1, "s": {"a": 1, "b": None}, "w": 1}])
+    append(lake, "s.ice", [{"id": 9, "word": "d", "n": 1, "s": {"a": 1, "b": "y"}}])
+    assert table.count() == 4
+    assert lake.doctor().findings == ()
+
+
+def test_columns_of_a_branch_follow_the_rules_of_alter(lake: lw.Lake) -> None:
     from pyiceberg.types import LongType
 
+    checked = {"small": "v < 10"}
+    lake.create("s.ice", "id int64 not null, v int64, w int64", constraints=checked)
+    append(lake, "s.ice", [{"id": 1, "v": 1, "w": None}])
+    refused: list[tuple[Callable[[Any], object], str]] = [
+        (lambda u: u.delete_column("id"), "required"),
+        (lambda u: u.delete_column("v"), "small"),
+        (lambda u: u.rename_column("v", "z"), "small"),
+        (lambda u: u.add_column("x", LongType(), required=True), "required"),
+        (lambda u: u._set_column_requirement("w", required=True), "w of s.ice is required"),
+    ]
+    for change, why in refused:
+        branch = lake.branch("audit", tables=["s.ice"])
+        ice = _open(lake, branch.table("s.ice"))
+        with ice.update_schema(allow_incompatible_changes=True) as update:
+            change(update)
+        with pytest.raises((InvalidInput, ConstraintViolation), match=why):
+            branch.publish()
+        branch.drop()
+    lake.set_policy("s.ice", {"allowed_evolutions": ["drop_column"]})
+    branch = lake.branch("audit", tables=["s.ice"])
     with _open(lake, branch.table("s.ice")).update_schema() as update:
-        update.add_column("w", LongType())
+        update.add_column("x", LongType())
+    with pytest.raises(PolicyViolation, match="add"):
+        branch.publish()
+    assert lake.table("s.ice").version == 1
+    assert lake.table("s.ice").schema.names == ["id", "v", "w"]
 
-    with pytest.raises(UnsupportedFeature, match="columns"):
+
+def test_columns_of_a_branch_conflict_with_what_others_did(lake: lw.Lake) -> None:
+    from pyiceberg.types import LongType
+
+    table = lake.create("s.ice", "id int64, v int64")
+    append(lake, "s.ice", [{"id": 1, "v": 1}])
+    branch = lake.branch("audit", tables=["s.ice"])
+    with _open(lake, branch.table("s.ice")).update_schema() as update:
+        update.add_column("x", LongType())
+    required = lake.branch("required", tables=["s.ice"])
+    ice = _open(lake, required.table("s.ice"))
+    with ice.update_schema(allow_incompatible_changes=True) as update:
+        update._set_column_requirement("v", required=True)
+    append(lake, "s.ice", [{"id": 2, "v": None}])
+    with pytest.raises(Conflict):
+        required.publish()
+    table.alter().add_column("y", "string").commit()
+    (told,) = branch.diff()
+    assert told.conflict is not None
+    with pytest.raises(Conflict):
+        branch.publish()
+    assert table.schema.names == ["id", "v", "y"]
+
+
+def test_other_definitions_do_not_change_on_a_branch(lake: lw.Lake) -> None:
+    _TABLE.make(lake, "s.ice")
+    branch = lake.branch("audit", tables=["s.ice"])
+    with _open(lake, branch.table("s.ice")).transaction() as tx:
+        tx.set_properties(mine="1")
+
+    with pytest.raises(UnsupportedFeature, match="properties"):
+        branch.publish()
+
+
+@pytest.mark.local
+def test_a_column_with_the_id_of_a_dropped_one_is_not_published(lake: lw.Lake) -> None:
+    table = lake.create("s.ice", "id int64, secret string")
+    append(lake, "s.ice", [{"id": 1, "secret": "x"}])
+    table.alter().drop_column("secret").commit()
+    branch = lake.branch("audit", tables=["s.ice"])
+    ice = _open(lake, branch.table("s.ice"))
+    place = Path(ice.metadata_location.removeprefix("file://"))
+    body = orjson.loads(place.read_bytes())
+    (current,) = [s for s in body["schemas"] if s["schema-id"] == body["current-schema-id"]]
+    again = {"id": 2, "name": "back", "type": "string", "required": False}
+    number = max(s["schema-id"] for s in body["schemas"]) + 1
+    fields = [*current["fields"], again]
+    body["schemas"].append({**current, "schema-id": number, "fields": fields})
+    body["current-schema-id"] = number
+    forged = place.with_name(f"00001-{uuid.uuid4()}.metadata.json")
+    forged.write_bytes(orjson.dumps(body))
+    text = "UPDATE iceberg_tables SET metadata_location = :new WHERE catalog_name = 'branch_audit'"
+    with context_of(lake).database.write() as session:
+        session.run(Statement(text), {"new": f"file://{forged}"})
+
+    with pytest.raises(UnsupportedFeature, match="id of another"):
         branch.publish()
 
 

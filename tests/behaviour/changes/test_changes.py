@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakeward as lw
+from lakeward.engines.arrow import net_rows
 from lakeward.errors import (
     InvalidExpression,
     InvalidInput,
     TransactionNotFound,
     VersionNotFound,
 )
+from lakeward.read import change_rows
+from lakeward.read.change_rows import ChangeReader
 
 Told = list[tuple[Any, ...]]
 _COLUMNS = {"id": "int64", "v": "int64", "p": "string"}
@@ -111,6 +115,15 @@ def test_a_tag_is_a_state_that_changes_come_after(shared_lake: lw.Lake, table: l
     assert _told(table, since=4, until=tag) == [(4, "delete", 1, 10)]
 
 
+def test_a_tag_of_other_tables_is_named_as_such(shared_lake: lw.Lake, table: lw.Table) -> None:
+    other = shared_lake.create(f"{table.name}_other", {"id": "int64"})
+    shared_lake.tag(f"{table.name}-tag", tables=[other.name])
+
+    for given in ({"since": f"{table.name}-tag"}, {"since": 1, "until": f"{table.name}-tag"}):
+        with pytest.raises(VersionNotFound, match=f"names no version of table {table.name}"):
+            table.changes(**given)
+
+
 def test_rows_come_in_the_columns_of_the_last_version(table: lw.Table) -> None:
     table.alter().add_column("w", "int64").commit()
     table.append({"id": [5], "v": [5], "p": ["a"], "w": [50]})
@@ -192,3 +205,68 @@ def test_a_transaction_of_other_tables_is_refused(
 
     with pytest.raises(VersionNotFound, match=f"did not change {name}"):
         table.changes(since=done.transaction_id)
+
+
+@pytest.fixture
+def fed(shared_lake: lw.Lake, name: str) -> lw.Table:
+    """A table with a change feed and two files."""
+    columns = {"id": "int64", "v": "int64"}
+    policy = {"change_data_feed": True}
+    table = shared_lake.create(name, columns, format="delta", policy=policy)
+    for one in (1, 2):
+        table.append({"id": [one], "v": [10 * one]})
+    return table
+
+
+def test_with_a_feed_and_a_key_old_values_come_first(fed: lw.Table) -> None:
+    fed.update(set={"id": "id + 1"})
+    fed.merge({"id": [2], "v": [11]}, on="id", not_matched_by_source="delete")
+
+    told = _told(fed, since=3, key="id")
+
+    assert [row[:2] for row in told[:4]] == [(3, "update_preimage")] * 2 + [
+        (3, "update_postimage")
+    ] * 2
+    assert sorted(row[2:] for row in told[:2]) == [(1, 10), (2, 20)]
+    assert sorted(row[2:] for row in told[2:4]) == [(2, 10), (3, 20)]
+    assert sorted(told[4:6]) == [(4, "delete", 3, 20), (4, "update_preimage", 2, 10)]
+    assert told[6:] == [(4, "update_postimage", 2, 11)]
+
+
+@pytest.mark.parametrize("key", [None, "id"])
+def test_old_values_come_first_if_rows_do_not_fit_into_memory(
+    shared_lake: lw.Lake, name: str, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_rows, "_MEMORY", 1)
+    table = shared_lake.create(name, {"id": "int64", "v": "int64"})
+    table.append({"id": list(range(50)), "v": [0] * 50})
+    table.overwrite(pa.table({"id": list(range(1, 51)), "v": [1] * 50}))
+
+    kinds = [row[1] for row in _told(table, since=2, key=key)]
+
+    old = {"delete", "update_preimage"}
+    assert len(kinds) == 100
+    assert all(kind in old for kind in kinds[:50])
+    assert not any(kind in old for kind in kinds[50:])
+
+
+def test_a_feed_is_paired_by_key_in_bounded_memory(
+    fed: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed.merge({"id": [1], "v": [11]}, on="id")
+    monkeypatch.setattr(change_rows, "_MEMORY", 2**20)
+    monkeypatch.setattr(net_rows, "_WRITTEN_AT_ONCE", 2**10)
+    rows, held = 2**16, []
+
+    def large(*_: object, told: bool = False, **__: object) -> Iterator[pa.RecordBatch]:
+        for number in range(40 if told else 0):
+            ids = pa.array(range(number * rows, (number + 1) * rows), pa.int64())
+            kinds = pa.array(["insert" if number % 2 else "delete"] * rows)
+            held.append(pa.total_allocated_bytes())
+            yield pa.record_batch({"id": ids, "v": ids, "_change_type": kinds})
+
+    monkeypatch.setattr(ChangeReader, "_read", large)
+    found = sum(batch.num_rows for batch in fed.changes(since=3, key="id"))
+
+    assert found == 40 * rows
+    assert max(held) - held[0] < 20 * 2**20

@@ -6,6 +6,7 @@ import json
 import pickle
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakeward as lw
@@ -18,7 +19,7 @@ cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 
 def source(lake: lw.Lake, table: lw.Table, **given: str) -> tuple[Any, Any, dict[str, str]]:
     """The source as it arrives in another process, and the schema and options of a query."""
-    schema, options = _described(table.at(), None, None, "id")
+    schema, options = _described(table.at(), 1, None, None, "id")
     made = cloudpickle.dumps((_source_class(_source(lake)), _spark_schema(schema)))
     kind, columns = pickle.loads(made)
     options |= {"tasks": "4", **given}
@@ -53,6 +54,31 @@ def test_ranges_and_offsets_give_each_change_once(lake: lw.Lake) -> None:
     table.delete(where="true")
     assert rows(stream, stream.partitions(middle, end)) == rows(stream, second)
     assert stream.latestOffset()["version"] == 22
+    stream.stop()
+
+
+def test_a_type_that_was_restored_away_is_the_same_in_all_parts(lake: lw.Lake) -> None:
+    table = lake.create("s.t", "id int64, v int32")
+    for n in range(10):
+        table.append({"id": [n], "v": [n]})
+    table.alter().change_type("v", "int64").commit()
+    table.append({"id": [10], "v": [2**40]})
+    with lake.transaction() as tx:
+        tx.restore("s.t", version=10)
+    found, columns, _ = source(lake, table, since="1", until="13")
+    reader = found.reader(columns)
+    expected = table.changes(since=1, key="id").read_all()
+    parts = [batch for p in reader.partitions() for batch in reader.read(p)]
+    assert {batch.schema.field("v").type for batch in parts} == {pa.int64()}
+    assert [row for batch in parts for row in batch.to_pylist()] == expected.to_pylist()
+    stream = found.streamReader(columns)
+    start = {**stream.initialOffset(), "version": 13}
+    table.alter().change_type("v", "int64").commit()
+    table.append({"id": [11], "v": [2**41]})
+    with lake.transaction() as tx:
+        tx.restore("s.t", version=10)
+    same = stream.latestOffset()
+    assert [r["v"] for r in rows(stream, stream.partitions(start, same))] == [2**41] * 2
     stream.stop()
 
 

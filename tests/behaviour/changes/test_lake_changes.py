@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +13,9 @@ import pytest
 import lakeward as lw
 from lakeward.errors import Conflict, InvalidInput, TableNotFound, TransactionNotFound
 from lakeward.log import positions
+from lakeward.log.database import Database, Session
+from lakeward.log.positions import Placed
+from lakeward.log.waiting import waiter
 from tests.behaviour.lakes import append
 from tests.support.inside import context_of
 
@@ -102,6 +105,34 @@ def test_a_dropped_table_stays_in_the_stream(both: lw.Lake) -> None:
     both.drop("a")
 
     assert _told(both.changes())[2] == ("both", {"a": 1, "b": 2})
+
+
+def test_each_table_has_the_name_that_it_had_at_the_commit(both: lw.Lake) -> None:
+    """Two tables of one transaction have one name later: none hides the other."""
+    (before,) = (c for c in both.changes() if c.message == "both")
+    both.drop("a")
+    both.rename("b", "a")
+    both.create("b", {"id": "int64"})
+    append(both, "b", {"id": [9]})
+
+    after = list(both.changes())
+    (same,) = (c for c in after if c.message == "both")
+    assert {n: (t.table_id, t.version) for n, t in same.tables.items()} == {
+        n: (t.table_id, t.version) for n, t in before.tables.items()
+    }
+    assert [t.name_now for t in same.tables.values()] == ["a", "a"]
+    assert same.tables["a"].to_arrow()["id"].to_pylist() == [1]
+    assert _told(after)[4:] == [
+        (None, {"b": 1}),
+        (None, {"a": 0}),
+        (None, {"b": 0}),
+        (None, {"b": 1}),
+    ]
+    found = both.changes(tables=["a"])
+    assert [list(c.tables) for c in found] == [["a"], ["b"], ["a", "b"], ["a"], ["b"], ["a"]]
+    expected = {"a": 1, "b": 1}
+    assert both.outcome(same.transaction_id).versions == expected
+    assert both.transaction_record(same.transaction_id).versions == expected
 
 
 def test_a_consumer_goes_on_where_it_was(both: lw.Lake, make_lake: Callable[..., lw.Lake]) -> None:
@@ -212,3 +243,89 @@ def test_an_adopted_table_comes_version_by_version(both: lw.Lake) -> None:
 
     adopted = list(both.changes())[before:]
     assert [c.tables["again"].version for c in adopted] == [0, 1, 2]
+
+
+def test_the_id_by_which_a_consumer_knows_its_transactions_cannot_be_replaced(
+    both: lw.Lake,
+) -> None:
+    consumer = both.consumer("copy")
+    change = list(consumer)[-1]
+    with pytest.raises(InvalidInput, match="takes no transaction_id"):
+        consumer.transaction(change, transaction_id="mine")
+    with consumer.transaction(change) as tx:
+        tx.append("a", {"id": [7]})
+
+    assert list(consumer) == []
+
+
+def test_tables_are_selected_by_a_name_of_the_past(both: lw.Lake) -> None:
+    append(both, "a", {"id": [1]})
+    append(both, "b", {"id": [2]})
+    consumer = both.consumer("copy", tables=["a"])
+    before = [c.position for c in both.changes(tables=["a"])]
+    both.rename("a", "c")
+    both.drop("b")
+
+    assert [c.position for c in both.changes(tables=["a"])][: len(before)] == before
+    again = both.consumer("copy", tables=["a"])
+    assert [c.position for c in again][: len(before)] == before
+    assert all("b" in c.tables for c in both.changes(tables=["b"]))
+    assert len(list(both.changes(tables=["b"]))) > 1
+    assert consumer.position == 0
+    with pytest.raises(TableNotFound, match="nowhere"):
+        both.changes(tables=["nowhere"])
+
+
+def test_a_follower_of_some_tables_reads_transactions_of_others_once(
+    both: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    pages = positions.pages
+
+    def noted(database: Database, after: int) -> Iterator[list[list[Placed]]]:
+        looks.append(after)
+        return pages(database, after)
+
+    monkeypatch.setattr(positions, "pages", noted)
+    newest = [change.position for change in both.changes()][-1]
+    looks.clear()
+
+    seen = [change.position for change in both.follow(tables=["a"], timeout=0.5)]
+
+    assert max(seen) < newest
+    assert len(looks) > 1
+    assert set(looks[1:]) == {newest}
+
+
+def test_a_commit_notifies_followers(
+    both: lw.Lake, make_lake: Callable[..., lw.Lake], store: str
+) -> None:
+    if store == "sqlite":
+        pytest.skip("only PostgreSQL notifies")
+    follower: Any = waiter(context_of(both).database)
+    try:
+        append(make_lake(), "a", {"id": [9]})
+        found = list(follower._connection.notifies(timeout=30, stop_after=1))
+    finally:
+        follower.close()
+    assert len(found) == 1
+
+
+def test_a_follower_on_sqlite_looks_less_and_less_often(
+    both: lw.Lake, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if store != "sqlite":
+        pytest.skip("PostgreSQL notifies")
+    follower = waiter(context_of(both).database)
+    follower.wait(5)  # It has not looked before, so it returns at once.
+    looks: list[float] = []
+    last = positions.last
+
+    def noted(session: Session) -> int:
+        looks.append(time.monotonic())
+        return last(session)
+
+    monkeypatch.setattr(positions, "last", noted)
+    follower.wait(1.0)
+    follower.close()
+    assert 5 < len(looks) < 25

@@ -117,3 +117,17 @@ def test_a_branch_is_compared_with_its_base_and_with_another(
     newest = shared_lake.diff(one.table(table.name), table, key="id")
     assert isinstance(newest, RowDiff)
     assert _counts(newest) == (1, 0, 0)
+
+
+def test_a_value_that_is_not_a_number_has_not_changed(shared_lake: lw.Lake, name: str) -> None:
+    columns = {"id": "int64", "v": "int64", "x": "float64", "l": "list<float64>"}
+    table = shared_lake.create(name, columns)
+    nan = float("nan")
+    table.append({"id": [1, 2, 3], "v": [1] * 3, "x": [nan, nan, None], "l": [[nan], [nan], None]})
+    table.update(set={"v": "2"})
+    table.update(set={"x": "1.0"}, where="id = 2")
+
+    for key in ("id", ["id"]):
+        found = table.diff(1, 3, rows=True, key=key).rows
+        assert found is not None
+        assert found.columns == {"v": 3, "x": 1}

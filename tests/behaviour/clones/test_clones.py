@@ -23,7 +23,7 @@ from lakeward.write.tables import clone as clones
 from tests.behaviour.adoption.vectors import delete_rows
 from tests.behaviour.branches.working import upsert
 from tests.behaviour.lakes import append, column, data_files, delete, ids
-from tests.support.iceberg import stranger_catalog
+from tests.support.iceberg import stranger_arrow, stranger_catalog
 from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.s3 import on_disk
@@ -197,3 +197,26 @@ def test_an_iceberg_table_of_others_is_not_cloned_yet(lake: lw.Lake) -> None:
 
     with pytest.raises(UnsupportedFeature, match="made by another engine"):
         lake.clone("s.foreign", "copy")
+
+
+@pytest.mark.formats("iceberg")
+@pytest.mark.parametrize("change", ["add", "drop"])
+def test_files_of_an_older_partitioning_are_shared_under_theirs(lake: lw.Lake, change: str) -> None:
+    by = ["bucket(4, id)"] if change == "drop" else []
+    table = lake.create("a", "id int64", partition_by=by)
+    append(lake, "a", {"id": [1, 2]})
+    alteration = table.alter()
+    if change == "add":
+        alteration.add_partition_field("bucket(4, id)").commit()
+    else:
+        alteration.drop_partition_field("bucket(4, id)").commit()
+    append(lake, "a", {"id": [3]})
+
+    for name, version, expected in (("new", None, [1, 2, 3]), ("old", 1, [1, 2])):
+        made = lake.clone("a", name, version=version)
+        assert made.partition_by == (by if version else table.partition_by)
+        append(lake, name, {"id": [9]})
+        assert ids(lake, name) == [*expected, 9]
+        assert [ids(lake, name, where=f"id = {n}") for n in (1, 9)] == [[1], [9]]
+        assert sorted(stranger_arrow(lake, name)["id"].to_pylist()) == [*expected, 9]
+    assert lake.doctor().findings == ()

@@ -12,7 +12,9 @@ import lakeward as lw
 from lakeward.engines.arrow.key_hash import key_hashes
 from lakeward.errors import ConstraintViolation, InvalidInput, UnsupportedFeature
 from lakeward.write.keys import check
-from tests.behaviour.lakes import append, column, ids, unchanged
+from lakeward.write.keys.reactions import check_foreign_keys
+from lakeward.write.tables import clone, undrop
+from tests.behaviour.lakes import append, column, delete, ids, unchanged
 
 Write = Callable[[lw.Transaction, str, str], Any]
 
@@ -32,6 +34,129 @@ def tables(shared_lake: lw.Lake, new_name: Callable[[], str]) -> tuple[str, str]
     append(shared_lake, customers, {"id": [1, 2, 3], "name": ["a", "b", "c"]})
     append(shared_lake, orders, {"id": [10, 11], "customer": [1, 2]})
     return customers, orders
+
+
+def test_a_dropped_table_comes_back_only_if_its_rows_still_have_what_they_refer_to(
+    shared_lake: lw.Lake, tables: tuple[str, str]
+) -> None:
+    customers, orders = tables
+    shared_lake.drop(orders)
+    delete(shared_lake, customers, "id = 1")
+
+    with unchanged(shared_lake), pytest.raises(ConstraintViolation) as caught:
+        shared_lake.undrop(orders)
+    assert (caught.value.table, caught.value.sample) == (orders, [{"customer": 1}])
+
+    shared_lake.drop(customers)
+    with unchanged(shared_lake), pytest.raises(InvalidInput, match="not there"):
+        shared_lake.undrop(orders)
+    shared_lake.create(customers, {"id": "int64"})
+    append(shared_lake, customers, {"id": [1, 2]})
+    with unchanged(shared_lake), pytest.raises(InvalidInput, match="no unique key"):
+        shared_lake.undrop(orders)
+
+    shared_lake.table(customers).alter().add_constraint("key", lw.Unique("id")).commit()
+    shared_lake.undrop(orders)
+    assert ids(shared_lake, orders) == [10, 11]
+    with pytest.raises(ConstraintViolation):
+        delete(shared_lake, customers, "id = 1")
+
+
+def test_a_table_comes_back_only_if_nobody_deletes_what_it_refers_to_meanwhile(
+    shared_lake: lw.Lake, tables: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customers, orders = tables
+    shared_lake.drop(orders)
+
+    def then_delete(*given: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        checked = check_foreign_keys(*given, **options)
+        delete(shared_lake, customers, "id = 1")
+        return checked
+
+    monkeypatch.setattr(undrop, "check_foreign_keys", then_delete)
+    with pytest.raises(ConstraintViolation):
+        shared_lake.undrop(orders)
+
+    assert ids(shared_lake, customers) == [2, 3]
+
+
+def test_a_dropped_table_that_refers_to_itself_comes_back(shared_lake: lw.Lake, name: str) -> None:
+    shared_lake.create(
+        name,
+        {"id": "int64", "above": "int64"},
+        constraints={
+            "key": lw.Unique("id"),
+            "above": lw.ForeignKey("above", references=name, key="id"),
+        },
+    )
+    append(shared_lake, name, {"id": [1, 2], "above": [None, 1]})
+    shared_lake.drop(name)
+
+    shared_lake.undrop(name)
+
+    assert ids(shared_lake, name) == [1, 2]
+    with pytest.raises(ConstraintViolation):
+        delete(shared_lake, name, "id = 1")
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "meanwhile"])
+def test_a_clone_of_an_older_version_has_only_rows_that_refer_to_others(
+    shared_lake: lw.Lake,
+    tables: tuple[str, str],
+    new_name: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_late: bool,
+) -> None:
+    customers, orders = tables
+    version, copy, fine = shared_lake.table(orders).version, new_name(), new_name()
+    shared_lake.clone(orders, fine, version=version)
+    shared_lake.drop(fine)
+    delete(shared_lake, orders, "id = 10")
+
+    def then_delete(*given: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        checked = check_foreign_keys(*given, **options)
+        delete(shared_lake, customers, "id = 1")
+        return checked
+
+    if is_late:
+        monkeypatch.setattr(clone, "check_foreign_keys", then_delete)
+    else:
+        delete(shared_lake, customers, "id = 1")
+    with pytest.raises(ConstraintViolation) as caught:
+        shared_lake.clone(orders, copy, version=version)
+
+    assert caught.value.sample == [{"customer": 1}]
+    assert copy not in [t.name for t in shared_lake.tables()]
+    shared_lake.clone(orders, copy)
+    assert ids(shared_lake, copy) == [11]
+
+
+def test_rows_that_a_dropped_table_refers_to_are_deleted_with_the_drop(
+    shared_lake: lw.Lake, tables: tuple[str, str]
+) -> None:
+    customers, orders = tables
+    with shared_lake.transaction() as tx:
+        tx.drop(orders)
+        tx.delete(customers, where="id = 1")
+
+    assert ids(shared_lake, customers) == [2, 3]
+
+
+def test_a_foreign_key_cannot_refer_to_a_table_that_the_transaction_drops(
+    shared_lake: lw.Lake, tables: tuple[str, str], new_name: Callable[[], str]
+) -> None:
+    customers, orders = tables
+    other = shared_lake.create(new_name(), {"customer": "int64"})
+    foreign = lw.ForeignKey("customer", references=customers, key="id")
+    with unchanged(shared_lake):
+        tx = shared_lake.transaction()
+        tx.alter(other.name).add_constraint("customer", foreign)
+        tx.drop(orders)
+        tx.drop(customers)
+        with pytest.raises(InvalidInput, match="refers to"):
+            tx.commit()
 
 
 VIOLATIONS: dict[str, Write] = {

@@ -40,6 +40,12 @@ def _json(directory: Path) -> Path:
     return directory / "x.jsonl"
 
 
+def _arrow(directory: Path) -> Path:
+    with pa.ipc.new_file(directory / "x.arrow", _TABLE.schema) as writer:
+        writer.write_table(_TABLE)
+    return directory / "x.arrow"
+
+
 _LIKE: dict[str, Callable[[Path], Any]] = {
     "table": lambda _: _TABLE,
     "batch": lambda _: _TABLE.to_batches()[0],
@@ -54,6 +60,7 @@ _LIKE: dict[str, Callable[[Path], Any]] = {
     "dicts": lambda _: _TABLE.to_pylist(),
     "parquet": _parquet,
     "csv": _csv,
+    "arrow": _arrow,
     "json": _json,
 }
 

@@ -7,9 +7,11 @@ from typing import NoReturn
 import pytest
 
 import lakeward as lw
-from lakeward.errors import InvalidInput, TableNotFound
+from lakeward.errors import Conflict, InvalidInput, TableNotFound
+from lakeward.model.commit import TransactionState
 from lakeward.model.names import TableName
-from tests.behaviour.lakes import ids
+from tests.behaviour.lakes import append, ids
+from tests.support.inside import context_of
 
 FORMATS = ("delta", "iceberg")
 
@@ -52,6 +54,69 @@ def test_rolled_back_or_failed_nothing_is_dropped(lake: lw.Lake, kind: str) -> N
     assert table.version == 0
     table.append([{"id": 1}])
     assert ids(lake, "t") == [1]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_transaction_that_only_drops_tables_is_committed(lake: lw.Lake, kind: str) -> None:
+    lake.create("t", {"id": "int64"}, format=kind)
+    spans: list[str] = []
+
+    class Tracer:
+        """Notes how transactions end."""
+
+        def begin(self, *_: object) -> None: ...
+
+        def step(self, *_: object, **__: object) -> None: ...
+
+        def end(self, _: str, state: str, *__: object, **___: object) -> None:
+            spans.append(state)
+
+    context_of(lake).events.tracer = Tracer()  # type: ignore[assignment]  # what is used of one
+    with lake.transaction(transaction_id="drop-1") as tx:
+        tx.drop("t")
+
+    assert tx._lifecycle.state is TransactionState.RATIFIED
+    assert spans == ["ratified"]
+    assert lake.outcome("drop-1").committed
+    assert tx.commit().transaction_id == "drop-1"
+    assert lake.tables() == []
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_serializable_drop_minds_rows_that_came_after_it_read(lake: lw.Lake, kind: str) -> None:
+    lake.create("t", {"id": "int64"}, format=kind)
+    tx = lake.transaction(isolation="serializable")
+    assert tx.read("t").num_rows == 0
+    tx.drop("t")
+    append(lake, "t", [{"id": 1}])
+
+    with pytest.raises(Conflict) as caught:
+        tx.commit()
+
+    assert (caught.value.kind, caught.value.table) == ("read", "t")
+    assert ids(lake, "t") == [1]
+
+
+def test_a_serializable_drop_of_a_table_that_it_read_and_changed_is_committed(
+    lake: lw.Lake,
+) -> None:
+    lake.create("t", {"id": "int64"})
+    with lake.transaction(isolation="serializable") as tx:
+        tx.read("t")
+        tx.append("t", [{"id": 1}])
+        tx.drop("t")
+    assert lake.tables() == []
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "read_committed"])
+def test_other_levels_drop_tables_that_others_changed(lake: lw.Lake, isolation: str) -> None:
+    lake.create("t", {"id": "int64"})
+    tx = lake.transaction(isolation=isolation)
+    tx.read("t")
+    tx.drop("t")
+    append(lake, "t", [{"id": 1}])
+    tx.commit()
+    assert lake.tables() == []
 
 
 def test_a_table_that_a_foreign_key_refers_to_stays_unless_both_go(lake: lw.Lake) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import timedelta
+import os
+import signal
+from datetime import UTC, datetime, timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,13 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+import time_machine
 
 import lakeward as lw
 from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, VersionNotFound
 from tests.behaviour.lakes import append
+from tests.support.processes import start
+from tests.support.target import LakeTarget
 
 
 @pytest.fixture
@@ -57,6 +63,7 @@ def test_a_version_is_exported_with_a_manifest(shop: lw.Lake, tmp_path: Path, ki
     assert (done.version, done.rows, seen[-1]) == (1, 3, (3, 3))
     manifest = json.loads((target / "manifest.json").read_text())
     assert (manifest["table"], manifest["version"], manifest["rows"]) == ("sales.orders", 1, 3)
+    assert manifest["columns"] == [["id", "int64"], ["region", "string"]]
     for part in manifest["files"]:
         data = (target / part["path"]).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (part["bytes"], part["sha256"])
@@ -97,6 +104,24 @@ def test_what_fails_leaves_nothing(shop: lw.Lake, tmp_path: Path) -> None:
         table.export(tmp_path / "out", progress=stop)
     assert not any(p.name.endswith(".partial") for p in tmp_path.iterdir())
     assert not (tmp_path / "out").exists()
+
+
+def _export_and_die(_: Connection, target: LakeTarget, place: str) -> None:
+    with target.open() as lake:
+        lake.table("sales.orders").export(
+            place, max_rows_per_file=1, progress=lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        )
+
+
+def test_an_export_that_is_killed_is_not_there(
+    shop: lw.Lake, lake_target: LakeTarget, tmp_path: Path
+) -> None:
+    worker = start(_export_and_die, lake_target, str(tmp_path / "out"))
+    worker.finish()
+
+    assert worker.killed
+    assert not (tmp_path / "out").exists()
+    assert shop.table("sales.orders").export(tmp_path / "out").rows == 4
 
 
 @pytest.mark.before_the_store
@@ -153,6 +178,18 @@ def test_the_period_is_that_of_a_policy_as_it_is_for_a_vacuum(lake: lw.Lake) -> 
     assert table.retention().period == timedelta(days=5)
 
 
+def test_the_oldest_promised_version_is_the_one_of_a_period_ago(lake: lw.Lake) -> None:
+    with time_machine.travel(datetime.now(UTC) - timedelta(hours=3)):
+        table = lake.create("t", {"id": "int64"})
+        append(lake, "t", {"id": [1]})
+    append(lake, "t", {"id": [2]})
+    assert table.retention().promised_version == 0
+    table.alter().set_property("lakeward.retention", "2 hours").commit()
+    assert table.retention().promised_version == 1
+    table.alter().set_property("lakeward.retention", "4 hours").commit()
+    assert table.retention().promised_version == 0
+
+
 @pytest.mark.formats("delta")
 def test_the_period_is_a_property_of_the_table(lake: lw.Lake) -> None:
     table = lake.create("t", {"id": "int64"}, properties={"lakeward.retention": "2 hours"})
@@ -161,3 +198,49 @@ def test_the_period_is_a_property_of_the_table(lake: lw.Lake) -> None:
     assert table.retention().period == timedelta(days=30)
     with pytest.raises(InvalidInput, match="not a duration"):
         table.alter().set_property("lakeward.retention", "soon").commit()
+
+
+def test_json_lines_have_texts_for_what_json_has_no_number_for(
+    lake: lw.Lake, tmp_path: Path
+) -> None:
+    table = lake.create("t", {"x": "float64", "f": "float32", "l": "list<float64>"})
+    nan, inf = float("nan"), float("inf")
+    table.append({"x": [nan, inf, 1.5], "f": [-inf, None, nan], "l": [[nan, 1.0], None, [-inf]]})
+
+    table.export(tmp_path / "out", format="jsonl")
+
+    (file,) = (tmp_path / "out").glob("*.jsonl")
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [
+        {"x": "NaN", "f": "-Infinity", "l": ["NaN", 1.0]},
+        {"x": "Infinity", "f": None, "l": None},
+        {"x": 1.5, "f": "NaN", "l": ["-Infinity"]},
+    ]
+
+
+def test_directories_name_values_that_can_be_read_back(lake: lw.Lake, tmp_path: Path) -> None:
+    table = lake.create("t", {"id": "int64", "a/b": "string", "raw": "binary"})
+    table.append({"id": [1, 2], "a/b": ["x", None], "raw": [b"x", None]})
+
+    table.export(tmp_path / "out", partition_by=["a/b"])
+
+    found = sorted(p.parent.name for p in (tmp_path / "out").rglob("*.parquet"))
+    assert found == ["a%2Fb=__HIVE_DEFAULT_PARTITION__", "a%2Fb=x"]
+    with pytest.raises(InvalidInput, match="raw of t is binary"):
+        table.export(tmp_path / "other", partition_by=["raw"])
+    table.append({"id": [3], "a/b": ["__HIVE_DEFAULT_PARTITION__"], "raw": [None]})
+    with pytest.raises(InvalidInput, match="stands for null"):
+        table.export(tmp_path / "other", partition_by=["a/b"])
+    assert not (tmp_path / "other").exists()
+
+
+def test_only_columns_whose_values_repeat_get_a_dictionary(lake: lw.Lake, tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(20_000)), "region": ["a", "b", None, "c"] * 5_000})
+    lake.create("t", like=rows).append(rows)
+    lake.create("empty", like=rows)
+    for name, wanted in (("t", rows), ("empty", rows.slice(0, 0))):
+        done = lake.table(name).export(tmp_path / name)
+        file = pq.ParquetFile(tmp_path / name / done.files[0].path)
+        assert file.read().equals(wanted)
+        if name == "t":
+            group = file.metadata.row_group(0)
+            assert [group.column(n).has_dictionary_page for n in (0, 1)] == [False, True]

@@ -62,7 +62,7 @@ def test_a_column_that_another_is_generated_from_stays(lake: lw.Lake) -> None:
         ("generated always as (rand())", InvalidExpression, "RAND"),
         ("generated always as (b + 1)", InvalidExpression, "no column 'b'"),
         ("generated always as (a +", InvalidInput, "missing"),
-        ("generated always", InvalidInput, "comes `as"),
+        ("generated always", InvalidInput, "comes `always as"),
         ("default", InvalidInput, "literal"),
         ("default a", InvalidInput, "cannot look at column"),
     ],

@@ -18,8 +18,13 @@ def _rows(start: int, end: int) -> list[dict[str, int]]:
     return [{"id": n, "n": 0} for n in range(start, end)]
 
 
-def test_rows_keep_their_ids_through_updates_deletes_and_merges(lake: lw.Lake) -> None:
-    table = lake.create("t", "id int64, n int64", properties=_TRACKED)
+@pytest.mark.parametrize("mapping", ["none", "id"])
+def test_rows_keep_their_ids_through_updates_deletes_and_merges(
+    lake: lw.Lake, mapping: str
+) -> None:
+    """Where columns are found by ids in files, the hidden columns are found by their names."""
+    properties = {**_TRACKED, "delta.columnMapping.mode": mapping}
+    table = lake.create("t", "id int64, n int64", properties=properties)
     table.append(_rows(0, 5))
     table.append(_rows(5, 10))
     assert row_ids(table) == {n: (n, 1 if n < 5 else 2) for n in range(10)}
@@ -36,6 +41,12 @@ def test_rows_keep_their_ids_through_updates_deletes_and_merges(lake: lw.Lake) -
     assert high_water_mark(table) >= max(i for i, _ in found.values())
     assert {r["id"]: r["n"] for r in table.to_arrow().to_pylist() if r["n"]} == {1: 7, 6: 1, 100: 7}
     assert table.to_arrow().column_names == ["id", "n"]
+    table.optimize(zorder=["id"])
+    assert row_ids(table) == found
+    if mapping == "id":
+        table.alter().rename_column("n", "m").commit()
+    table.overwrite([], where="id = 3")
+    assert row_ids(table) == {n: i for n, i in found.items() if n != 3}
 
 
 def test_rows_that_a_transaction_adds_and_changes_get_ids_once(lake: lw.Lake) -> None:

@@ -242,3 +242,19 @@ def test_a_file_that_the_table_does_not_have_is_not_removed(
 
     with unchanged(shared_lake), pytest.raises(InvalidInput, match=r"other\.parquet"):
         _remove(shared_lake, name, "other.parquet")
+
+
+@pytest.mark.formats("delta")
+def test_rows_of_another_partition_than_their_path_are_refused(lake: lw.Lake) -> None:
+    table = lake.create("t", {"id": "int64", "p": "int64"}, partition_by=["p"])
+    right = put(table, "p=1/right.parquet", pa.table({"id": [1, 2], "p": [1, 1]}))
+    add(lake, "t", right)
+    assert ids(lake, "t", where="p = 1") == [1, 2]
+
+    wrong = put(table, "p=1/wrong.parquet", pa.table({"id": [3, 4], "p": [1, 2]}))
+    text = put(table, "p=1/text.parquet", pa.table({"id": [3], "p": ["x"]}))
+    with unchanged(lake):
+        with pytest.raises(InvalidInput, match="p is 2, not that of its path"):
+            add(lake, "t", wrong)
+        with pytest.raises(SchemaMismatch, match="not of type"):
+            add(lake, "t", text)

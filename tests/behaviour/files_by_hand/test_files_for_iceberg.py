@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
 import lakeward as lw
-from lakeward.errors import InvalidInput, SchemaMismatch
+from lakeward.errors import Conflict, InvalidInput, SchemaMismatch
 from tests.behaviour.files_by_hand.by_hand import add, put
 from tests.behaviour.lakes import append, ids, unchanged
 from tests.behaviour.published import document
@@ -127,3 +128,87 @@ def test_a_file_whose_rows_lie_in_several_partitions_is_refused(
     with unchanged(shared_lake), pytest.raises(InvalidInput, match="several partitions") as caught:
         add(shared_lake, name, path)
     assert (caught.value.path, caught.value.column) == (path, "p")
+
+
+def test_files_without_field_ids_keep_their_values_after_columns_were_renamed_and_added(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    table = shared_lake.create(name, {"id": "int64", "x": _NESTED})
+    first = pa.table({"id": [1], "x": pa.array([{"a": 10, "b": ["u"]}], _NESTED)})
+    add(shared_lake, name, put(table, "1.parquet", first))
+    table.alter().rename_column("x", "y").rename_column("y.a", "c").commit()
+    table.alter().add_column("z", "int64").commit()
+    renamed = pa.struct([("c", pa.int64()), ("b", pa.list_(pa.string()))])
+    second = pa.table({"id": [2], "y": pa.array([{"c": 20, "b": ["v"]}], renamed), "z": [5]})
+    path = put(table, "2.parquet", second)
+
+    with shared_lake.transaction() as tx:
+        tx.add_files(name, [path])
+        assert tx.read(name, where="z = 5")["id"].to_pylist() == [2]
+
+    expected = [
+        {"id": 1, "y": {"c": 10, "b": ["u"]}, "z": None},
+        {"id": 2, "y": {"c": 20, "b": ["v"]}, "z": 5},
+    ]
+    assert table.to_arrow().sort_by("id").to_pylist() == expected
+    assert stranger_arrow(shared_lake, name).sort_by("id").to_pylist() == expected
+    assert ids(shared_lake, name, where="z = 5") == [2]
+    table.optimize()
+    assert table.to_arrow().sort_by("id").to_pylist() == expected
+
+
+def test_a_column_and_a_file_without_field_ids_that_has_it_are_added_in_one_transaction(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    table = shared_lake.create(name, {"id": "int64"})
+    add(shared_lake, name, put(table, "1.parquet", pa.table({"id": [1]})))
+    path = put(table, "2.parquet", pa.table({"id": [2], "z": [5]}))
+
+    with shared_lake.transaction() as tx:
+        tx.alter(name).add_column("z", "int64")
+        tx.add_files(name, [path])
+
+    expected = [{"id": 1, "z": None}, {"id": 2, "z": 5}]
+    assert table.to_arrow().sort_by("id").to_pylist() == expected
+    assert stranger_arrow(shared_lake, name).sort_by("id").to_pylist() == expected
+
+
+def test_a_name_that_belongs_to_another_column_in_older_files_without_ids_is_refused(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    """A name mapping has one column for a name, so the values would be read as null."""
+    table = shared_lake.create(name, {"id": "int64", "x": "int64"})
+    add(shared_lake, name, put(table, "1.parquet", pa.table({"id": [1], "x": [10]})))
+    table.alter().drop_column("x").commit()
+    table.alter().add_column("x", "int64").commit()
+    path = put(table, "2.parquet", pa.table({"id": [2], "x": [20]}))
+
+    with unchanged(shared_lake), pytest.raises(SchemaMismatch, match="no field id") as caught:
+        add(shared_lake, name, path)
+    assert (caught.value.path, caught.value.column) == (path, "x")
+
+
+def test_a_column_is_renamed_while_a_file_without_field_ids_is_added(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    table = shared_lake.create(name, {"id": "int64", "x": "int64"})
+    path = put(table, "1.parquet", pa.table({"id": [1], "x": [10]}))
+
+    with suppress(Conflict), shared_lake.transaction() as tx:
+        tx.add_files(name, [path])
+        shared_lake.table(name).alter().rename_column("x", "y").commit()
+
+    assert table.to_arrow().to_pylist() in ([], [{"id": 1, "y": 10}])
+
+
+def test_a_clone_reads_files_without_field_ids_by_their_older_names(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    table = shared_lake.create(name, {"id": "int64", "x": "int64"})
+    add(shared_lake, name, put(table, "1.parquet", pa.table({"id": [1], "x": [10]})))
+    table.alter().rename_column("x", "y").commit()
+
+    made = shared_lake.clone(name, f"{name}_copy")
+
+    assert made.to_arrow().to_pylist() == [{"id": 1, "y": 10}]
+    assert stranger_arrow(shared_lake, f"{name}_copy").to_pylist() == [{"id": 1, "y": 10}]

@@ -267,6 +267,22 @@ def test_partitions_constraints_of_types_and_names_come_along(
     assert agree(one_stranger, table) == 5
 
 
+def test_rows_are_deleted_from_files_that_are_partitioned_by_a_dropped_column(
+    one_lake: lw.Lake, one_stranger: Stranger, theirs: SqlCatalog, name: str
+) -> None:
+    made, expected = eventful(theirs, "shop.orders", partition_spec=BY_DAY)
+    with made.update_spec() as update:
+        update.remove_field("day")
+    with made.update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("day")
+    one_lake.adopt(name, made.metadata_location)
+
+    delete(one_lake, name, f"id = {expected[-1][0]}")
+
+    assert ids(one_lake, name) == expected[-1][1:]
+    assert one_stranger.table(name).scan().to_arrow()["id"].sort().to_pylist() == expected[-1][1:]
+
+
 def _files(table: Any) -> dict[Path, bytes]:
     return {p: p.read_bytes() for p in _path(table.location()).rglob("*") if p.is_file()}
 
@@ -348,8 +364,10 @@ def test_the_first_format_version_is_read_and_not_written(
     table = one_lake.adopt(name, made.metadata_location)
 
     assert every_version(table) == expected
-    with unchanged(one_lake), pytest.raises(UnsupportedFeature, match="format version 1"):
+    refused = pytest.raises(UnsupportedFeature, match="format version 1")
+    with unchanged(one_lake), refused as caught:
         append(one_lake, name, rows(9))
+    assert "set_property('format-version', '2')" in str(caught.value.hint)
 
 
 def test_the_oldest_shape_of_the_first_version_is_read(

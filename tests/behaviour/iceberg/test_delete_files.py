@@ -32,12 +32,17 @@ def table(one_lake: lw.Lake, name: str, request: pytest.FixtureRequest) -> lw.Ta
 
 def _delete(stranger: Stranger, table: lw.Table, row: int, *, bounded: bool = True) -> None:
     """Delete a row by its position in the file that holds it."""
+    delete_in_place(stranger.table(table.name), _place(table, row), bounded=bounded)
+
+
+def _place(table: lw.Table, row: int) -> dict[str, list[int]]:
+    """Return the data file that holds a row, with the row's position."""
     for file in table.files(where=f"id = {row}"):
         path = f"{table.location}/{file.path}"
         stored = pq.read_table(path, columns=["id"])["id"].to_pylist()
         if row in stored:
-            found = {path: [stored.index(row)]}
-            delete_in_place(stranger.table(table.name), found, bounded=bounded)
+            return {path: [stored.index(row)]}
+    raise AssertionError(row)
 
 
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "unbounded"])
@@ -76,6 +81,57 @@ def test_the_lake_writes_on_top_of_deletes_in_place(
     assert agree(one_stranger, table) == 1
 
 
+@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "unbounded"])
+def test_a_compaction_applies_deletes_and_forgets_their_files(
+    one_lake: lw.Lake, one_stranger: Stranger, table: lw.Table, name: str, *, bounded: bool
+) -> None:
+    _delete(one_stranger, table, 2, bounded=bounded)
+    _delete(one_stranger, table, 5, bounded=bounded)
+    append(one_lake, name, _rows(9, 10))
+    before = ids(one_lake, name)
+    assert len(_listed_deletes(one_stranger, table)) == 2
+
+    assert table.optimize(purge=True).state == "done"
+
+    assert ids(one_lake, name) == before
+    assert not any(f.file.deletion_vector for f in table.files())
+    assert agree(one_stranger, table) == len(before)
+    assert _listed_deletes(one_stranger, table) == []
+    table.vacuum(retention="0s", force=True)
+    assert agree(one_stranger, table) == len(before)
+
+
+def test_deletes_of_other_files_stay_when_a_file_is_rewritten(
+    one_lake: lw.Lake, one_stranger: Stranger, table: lw.Table, name: str
+) -> None:
+    places = _place(table, 2) | _place(table, 5)
+    delete_in_place(one_stranger.table(name), places, apart=True)
+    both = _listed_deletes(one_stranger, table)
+
+    # The file of 4 is written again, without 2; the deletes of the file of 5 are needed.
+    delete(one_lake, name, "id = 4")
+
+    left = _listed_deletes(one_stranger, table)
+    assert (len(both), len(left)) == (2, 1)
+    snapshot = one_stranger.table(name).current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert snapshot.summary["removed-delete-files"] == "1"
+    assert snapshot.summary["removed-position-deletes"] == "1"
+    table.vacuum(retention="0s", force=True)
+    append(one_lake, name, _rows(9))
+    assert ids(one_lake, name) == [1, 3, 6, 7, 8, 9]
+    assert agree(one_stranger, table) == 6
+    assert all(Path(p.removeprefix("file://")).exists() for p in left)
+    assert not one_lake.doctor(tables=[name]).findings
+
+
+def _listed_deletes(stranger: Stranger, table: lw.Table) -> list[str]:
+    """The paths of the delete files that the newest snapshot lists."""
+    found = stranger.table(table.name)
+    return sorted(found.inspect.delete_files()["file_path"].to_pylist())
+
+
 def test_a_table_with_deletes_in_place_is_adopted_with_them(
     one_lake: lw.Lake, one_stranger: Stranger, name: str, tmp_path: Path
 ) -> None:
@@ -91,3 +147,16 @@ def test_a_table_with_deletes_in_place_is_adopted_with_them(
     assert every_version(table) == [*expected, left]
     assert len(left) == len(expected[-1]) - 1
     assert agree(one_stranger, table) == len(left)
+
+
+def test_changes_have_the_rows_that_delete_files_delete(
+    one_stranger: Stranger, table: lw.Table
+) -> None:
+    for row in (3, 4):
+        _delete(one_stranger, table, row)
+    rows = table.changes(since=3).read_all().to_pylist()
+    found = [(r["_commit_version"], r["_change_type"], r["id"]) for r in rows]
+    assert found == [(3, "delete", 3), (4, "delete", 4)]
+    compared = table.diff(2, 4, rows=True, key="id").rows
+    assert compared is not None
+    assert (compared.inserted, compared.deleted, compared.changed) == (0, 2, 0)

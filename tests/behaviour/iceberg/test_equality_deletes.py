@@ -92,6 +92,13 @@ def test_rows_go_by_their_values_and_later_rows_stay(
         [1, 2, 3, 6],
         [2, 3, 6],
     ]
+    first = table.history()[-1].version
+    changed = table.changes(since=first + 1).read_all().to_pylist()
+    assert [(r["_commit_version"] - first, r["_change_type"], r["id"]) for r in changed] == [
+        *((1, "delete", 3), (1, "delete", 5)),
+        *((2, "insert", 3), (3, "delete", 4), (4, "delete", 8), (5, "delete", 7)),
+        (6, "delete", 1),
+    ]
 
     # What the lake writes again is later than the deletes, and stays for other readers.
     delete(one_lake, name, "id = 6")

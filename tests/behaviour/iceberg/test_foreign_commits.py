@@ -12,6 +12,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 import lakeward as lw
+from lakeward.errors import Conflict
 from tests.behaviour.iceberg.strangers import Stranger, agree, every_version
 from tests.behaviour.lakes import append, delete, ids, overwrite
 from tests.support.tables import table_of
@@ -185,6 +186,30 @@ def test_foreign_commits_are_seen_on_either_store(
     lake: lw.Lake, stranger: Stranger, name: str, change: str
 ) -> None:
     _check(lake, stranger, name, *_CHANGES[change])
+
+
+def test_a_foreign_schema_of_a_commit_that_failed_is_not_kept_in_memory(
+    lake: lw.Lake, stranger: Stranger, name: str
+) -> None:
+    table = lake.create(name, {"id": "int64"}, format="iceberg")
+    tx = lake.transaction()
+    tx.append(name, [{"id": 1}])
+    with stranger.table(name).update_schema() as update:
+        update.add_column("extra", LongType())
+
+    def refuse(_: Any) -> None:
+        what = "refused after the foreign schema was recorded in the session"
+        raise Conflict(what)
+
+    tx.on_ratify(refuse)
+    with pytest.raises(Conflict, match="refused"):
+        tx.commit()
+    with stranger.table(name).update_schema() as update:
+        update.rename_column("extra", "amount")
+
+    assert table.schema.names == ["id", "amount"]
+    append(lake, name, [{"id": 2, "amount": 20}])
+    assert stranger.rows(name).to_pylist() == [{"id": 2, "amount": 20}]
 
 
 def _check(

@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 import lakeward as lw
+from lakeward.errors import Conflict, ConstraintViolation, CorruptTable, InvalidInput
 from tests.behaviour.iceberg.theirs import BY_DAY, eventful, rows, their_catalog
 from tests.behaviour.lakes import append, column, delete, ids, overwrite
 from tests.support.row_ids import check_row_ids, metadata_of, stable_ids
@@ -131,6 +132,20 @@ def test_rows_keep_their_ids_through_changes_and_compactions(one_lake: lw.Lake, 
     assert column(_their_rows(table)) == ids(one_lake, name)
 
 
+def test_a_missing_manifest_is_reported_when_rows_keep_their_ids(
+    one_lake: lw.Lake, name: str
+) -> None:
+    table = one_lake.create(
+        name, {"id": "int64"}, format="iceberg", properties={"format-version": "3"}
+    )
+    append(one_lake, name, {"id": [1, 2]})
+    for manifest in Path(table.location, "metadata").glob("*.avro"):
+        manifest.unlink()
+    with pytest.raises(CorruptTable, match=f"metadata file .* of {name} is missing"):
+        table.update(set={"id": "3"}, where="id = 1")
+    assert ids(one_lake, name) == [1, 2]
+
+
 def test_defaults_of_both_kinds_are_kept(one_lake: lw.Lake, theirs: SqlCatalog, name: str) -> None:
     made, _ = eventful(theirs, "shop.orders")
     extra = {"id": 4, "name": "extra", "type": "long", "required": False}
@@ -187,3 +202,99 @@ def test_a_new_column_has_its_default_in_older_files(one_lake: lw.Lake, name: st
     fields = {f["name"]: f for f in document["schemas"][-1]["fields"]}
     assert (fields["money"]["initial-default"], fields["money"]["write-default"]) == ("EUR", "CHF")
     assert fields["since"]["initial-default"] == "2020-01-02"
+
+
+def test_a_required_column_has_its_default_in_older_files(one_lake: lw.Lake, name: str) -> None:
+    properties = {"format-version": "3"}
+    table = one_lake.create(name, {"id": "int64"}, format="iceberg", properties=properties)
+    append(one_lake, name, [{"id": 1}])
+    files = [f.file.path for f in table.files()]
+    with pytest.raises(InvalidInput, match="existing rows have no value"):
+        table.alter().add_column("plain", "string", nullable=False).commit()
+    late = one_lake.transaction()
+    late.append(name, [{"id": 3}])
+
+    table.alter().add_column("currency", "string", default="'EUR'", nullable=False).commit()
+    with pytest.raises(Conflict, match="currency"):
+        late.commit()
+    append(one_lake, name, [{"id": 2, "currency": "USD"}])
+
+    assert files[0] in [f.file.path for f in table.files()]
+    wanted = {1: "EUR", 2: "USD"}
+    assert {r["id"]: r["currency"] for r in table.to_arrow().to_pylist()} == wanted
+    assert {r["id"]: r["currency"] for r in _their_rows(table).to_pylist()} == wanted
+    with pytest.raises(ConstraintViolation):
+        append(one_lake, name, [{"id": 4, "currency": None}])
+
+
+def _with_short_log(lake: lw.Lake, name: str) -> lw.Table:
+    """A table of two rows whose commits delete all documents but the newest two."""
+    properties = {"format-version": "3", "write.metadata.previous-versions-max": "1"}
+    table = lake.create(name, "id int64", format="iceberg", properties=properties)
+    append(lake, name, {"id": [1, 2]})
+    return table
+
+
+def test_a_pinned_version_is_read_after_later_commits_deleted_its_document(
+    one_lake: lw.Lake, name: str
+) -> None:
+    table = _with_short_log(one_lake, name)
+    table.alter().add_column("d", "int64", default="7").commit()
+
+    with one_lake.snapshot() as pinned:
+        for n in range(3):
+            append(one_lake, name, {"id": [10 + n], "d": [0]})
+        assert pinned.table(name).to_arrow().to_pylist() == [{"id": 1, "d": 7}, {"id": 2, "d": 7}]
+
+
+def test_rows_keep_their_ids_in_a_transaction_whose_document_later_commits_deleted(
+    one_lake: lw.Lake, name: str
+) -> None:
+    table = _with_short_log(one_lake, name)
+    before = stable_ids(table)
+
+    with one_lake.transaction() as tx:
+        assert tx.read(name).num_rows == 2
+        for n in range(3):
+            append(one_lake, name, {"id": [10 + n]})
+        tx.update(name, set={"id": "id + 100"}, where="id = 1")
+
+    after = stable_ids(table)
+    assert (after[101][0], after[2][0]) == (before[1][0], before[2][0])
+    assert sorted(after) == [2, 10, 11, 12, 101]
+
+
+def test_rows_that_others_changed_are_refused_after_their_document_was_deleted(
+    one_lake: lw.Lake, name: str
+) -> None:
+    _with_short_log(one_lake, name)
+
+    with one_lake.transaction() as tx:
+        assert tx.read(name).num_rows == 2
+        overwrite(one_lake, name, {"id": [9]})
+        for n in range(3):
+            append(one_lake, name, {"id": [10 + n]})
+        with pytest.raises(CorruptTable, match="missing"):
+            tx.update(name, set={"id": "id + 100"}, where="id = 1")
+        tx.rollback()
+
+    assert ids(one_lake, name) == [9, 10, 11, 12]
+
+
+def test_a_clone_gives_no_row_id_out_that_a_shared_file_has(one_lake: lw.Lake, name: str) -> None:
+    table = one_lake.create(name, "id int64", format="iceberg", properties={"format-version": "3"})
+    append(one_lake, name, {"id": [1, 2]})
+    append(one_lake, name, {"id": [3, 4]})
+    with one_lake.transaction() as tx:
+        tx.update(name, set={"id": "30"}, where="id = 3")
+    delete(one_lake, name, "id < 3")
+
+    made = one_lake.clone(name, f"{name}_copy")
+    append(one_lake, f"{name}_copy", {"id": [5, 6, 7, 8]})
+
+    # Fails if two rows have one id.
+    assert sorted(stable_ids(made)) == [4, 5, 6, 7, 8, 30]
+    shared, own = _document(table), _document(made)
+    assert own["last-sequence-number"] > shared["last-sequence-number"]
+    findings = one_lake.doctor().findings
+    assert [f for f in findings if f.table in (name, f"{name}_copy")] == []

@@ -6,14 +6,18 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 import lakeward as lw
 from lakeward.cli.main import app
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, NotFound
 from lakeward.log import lineage
 from lakeward.model.file import LIVE
 from lakeward.model.lineage.graph import Lineage
+from lakeward.stream.lines import JsonFiles
 from tests.support.inside import context_of
 
 DAILY = """INSERT INTO gold.daily SELECT c.name, sum(o.amount) FROM raw.orders o
@@ -64,6 +68,72 @@ def test_columns_upstream_end_where_nothing_is_known(opened: lw.Lake) -> None:
     assert ("unknown", "unknown", "raw.cust.id") in found
 
 
+def test_what_decides_about_rows_is_found_over_several_tables(opened: lw.Lake) -> None:
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE a AS SELECT id FROM raw.orders WHERE amount > 0")
+        tx.sql("CREATE TABLE b AS SELECT id FROM a")
+        tx.sql("CREATE TABLE c AS SELECT id FROM b")
+        tx.sql("CREATE TABLE n AS SELECT count(*) AS n FROM c")
+    upstream = said(opened.table("n").lineage(column="n"))
+    assert ("c", "rows", "n.n") in upstream
+    assert ("raw.orders.amount", "rows", "a") in upstream
+    below = opened.table("raw.orders").lineage(direction="downstream", column="amount")
+    assert ("c", "rows", "n.n") in said(below)
+    # The rows of a table are no source of a column beside a column of that table.
+    assert ("raw.orders", "rows", "a.id") not in said(opened.table("a").lineage(column="id"))
+    assert {str(e.source) for e in opened.table("a").lineage().columns} == {
+        "raw.orders.id",
+        "raw.orders.amount",
+    }
+    affected = {str(a) for a in opened.table("raw.orders").affected("amount")}
+    assert "n.n" in affected
+
+
+def test_a_tree_shows_what_is_below_a_node_once(opened: lw.Lake) -> None:
+    before = "gold.daily"
+    with opened.transaction() as tx:
+        for n in range(12):
+            tx.sql(f"CREATE TABLE n{n} AS SELECT revenue FROM {before} WHERE revenue > 0")
+            before = f"n{n}"
+    lines = list(opened.table("n11").lineage(column="revenue").tree())
+    assert len(lines) < 60
+    assert lines[1:3] == ["├─ n10.revenue [rows]", "│  ├─ n9.revenue [rows]"]
+    assert lines[-1] == "└─ n10.revenue [value] (see above)"
+
+
+def test_clones_keep_their_lineage_when_tables_and_columns_are_renamed(opened: lw.Lake) -> None:
+    copy = opened.clone("gold.daily", "copy")
+    opened.rename("gold.daily", "gold.weekly")
+    copy.alter().rename_column("revenue", "income").commit()
+    opened.table("gold.weekly").alter().rename_column("revenue", "sales").commit()
+    found = said(opened.table("copy").lineage(column="income"))
+    assert ("gold.weekly.sales", "clone", "copy.income") in found
+    assert ("raw.orders.amount", "value", "gold.weekly.sales") in found
+    assert ("gold.weekly", "clone", "copy") in said(opened.table("copy").lineage())
+
+
+def test_a_dropped_table_is_followed_and_not_taken_for_a_new_one(opened: lw.Lake) -> None:
+    opened.create("other", {"id": "int64"})
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE tmp AS SELECT id FROM raw.orders")
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE last AS SELECT id FROM tmp")
+    opened.drop("tmp")
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE tmp AS SELECT id FROM other")
+    tables = {(s, t) for s, _, t in said(opened.table("last").lineage())}
+    assert {s for s, _ in tables} == {"tmp (dropped)", "raw.orders", "orders.csv"}
+    columns = said(opened.table("last").lineage(column="id"))
+    assert ("tmp (dropped).id", "value", "last.id") in columns
+    assert ("raw.orders.id", "value", "tmp (dropped).id") in columns
+    assert "last.id" not in {str(a) for a in opened.table("other").affected("id")}
+    assert "last.id" in {str(a) for a in opened.table("raw.orders").affected("id")}
+    opened.drop("tmp")
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE final AS SELECT id FROM last")
+    assert "other" not in {s for s, _, _ in said(opened.table("final").lineage())}
+
+
 def test_downstream_and_depth(opened: lw.Lake) -> None:
     with opened.transaction() as tx:
         tx.sql("CREATE TABLE gold.top AS SELECT name FROM gold.daily WHERE revenue > 1")
@@ -106,7 +176,7 @@ def test_merge_update_and_delete_in_sql(opened: lw.Lake) -> None:
         )
     found = said(opened.table("gold.daily").lineage(column="revenue", depth=1))
     assert ("raw.cust.id", "value", "gold.daily.revenue") in found
-    assert ("gold.daily.name", "rows", "gold.daily.revenue") in found
+    assert ("gold.daily.name", "condition", "gold.daily.revenue") in found
 
 
 def test_updates_and_deletes_of_operations_are_known_by_columns(opened: lw.Lake) -> None:
@@ -117,7 +187,7 @@ def test_updates_and_deletes_of_operations_are_known_by_columns(opened: lw.Lake)
     with opened.transaction() as tx:
         tx.sql("UPDATE raw.orders SET cust = 4711 WHERE id IN (SELECT id FROM raw.cust)")
     orders = said(opened.table("raw.orders").lineage(column="amount", depth=1))
-    assert {("raw.orders.cust", "value"), ("raw.orders.id", "rows")} <= {e[:2] for e in orders}
+    assert {("raw.orders.cust", "value"), ("raw.orders.id", "condition")} <= {e[:2] for e in orders}
     deleted = said(opened.table("raw.cust").lineage(column="name", depth=1))
     assert ("raw.cust.region", "rows", "raw.cust.name") in deleted
     with context_of(opened).database.read() as session:
@@ -207,8 +277,224 @@ def test_the_command_shows_a_column(
     assert "<table>" in (tmp_path / "page.html").read_text()
 
 
+def test_files_lead_to_the_tables_that_their_rows_are_in(
+    opened: lw.Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = {("orders.csv", "file", "raw.orders"), ("raw.orders", "value", "gold.daily")}
+    assert said(opened.lineage(file="orders.csv")) == expected
+    assert said(opened.lineage(file=str(tmp_path / "orders.csv"))) == expected
+    with pytest.raises(SystemExit):
+        app(["--lake", str(tmp_path / "lake"), "lineage", "--file", "orders.csv"])
+    assert "raw.orders [file]" in capsys.readouterr().out
+    with pytest.raises(NotFound, match="No commit"):
+        opened.lineage(file="rders.csv")
+    with pytest.raises(InvalidInput, match="of a transaction and of a file"):
+        opened.lineage(file="orders.csv", transaction="x")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "orders.csv").write_text("id,cust,amount\n2,1,2.5\n")
+    opened.table("raw.orders").append(str(tmp_path / "more" / "orders.csv"))
+    with pytest.raises(InvalidInput, match="Several files"):
+        opened.lineage(file="orders.csv")
+
+
 def test_what_makes_no_sense_is_refused(opened: lw.Lake) -> None:
     with pytest.raises(InvalidInput, match="no column 'nonsense'"):
         opened.table("gold.daily").lineage(column="nonsense")
     with pytest.raises(InvalidInput, match="no direction"):
         opened.table("gold.daily").lineage(direction="sideways")
+
+
+def test_rows_that_come_and_go_in_one_transaction_pass_their_sources_on(opened: lw.Lake) -> None:
+    opened.create("mid", {"id": "int64"})
+    opened.create("out", {"n": "int64"})
+    with opened.transaction() as tx:
+        tx.sql("INSERT INTO mid SELECT id FROM raw.orders WHERE cust > 0")
+        tx.sql("INSERT INTO out SELECT count(*) FROM mid")
+        tx.sql("DELETE FROM mid WHERE id > 0")
+    found = said(opened.table("out").lineage(column="n"))
+    assert {("mid", "rows", "out.n"), ("raw.orders.cust", "rows", "mid")} <= found
+
+
+def test_tables_that_one_transaction_makes_and_reads_are_followed(opened: lw.Lake) -> None:
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE mid AS SELECT id, amount FROM raw.orders WHERE cust > 0")
+        tx.sql("CREATE TABLE top AS SELECT max(amount) AS most FROM mid")
+    found = said(opened.table("top").lineage(column="most"))
+    assert ("raw.orders.amount", "value", "mid.amount") in found
+    assert ("raw.orders.cust", "rows", "mid.amount") in found
+    (edge,) = opened.table("top").lineage(depth=1).edges
+    assert (edge.source.name, edge.source_version) == ("mid", 0)
+
+
+def test_tables_and_queries_as_data_are_known_by_columns(opened: lw.Lake) -> None:
+    copied = opened.create("copied", {"id": "int64", "amount": "double"})
+    copied.append(opened.sql("SELECT id, amount * 2 AS amount FROM raw.orders WHERE cust = 1"))
+    assert said(copied.lineage(column="amount", depth=1)) == {
+        ("raw.orders.amount", "value", "copied.amount"),
+        ("raw.orders.cust", "rows", "copied.amount"),
+    }
+    again = opened.create("again", {"id": "int64", "amount": "double"})
+    again.append(copied.at(version=1))
+    with opened.transaction() as tx:
+        tx.merge("again", opened.table("copied"), on="id")
+        tx.append("copied", tx.sql("SELECT id, 1.5 AS amount FROM raw.cust"))
+    assert said(again.lineage(column="amount", depth=1)) == {
+        ("copied.amount", "value", "again.amount"),
+        ("copied.id", "condition", "again.amount"),
+        ("again.id", "condition", "again.amount"),
+        ("again.id", "rows", "again.amount"),
+        ("copied.id", "rows", "again.amount"),
+    }
+    found = said(copied.lineage(column="id", depth=1))
+    assert ("raw.cust.id", "value", "copied.id") in found
+    with opened.transaction() as tx:
+        rows = opened.sql("SELECT id, amount FROM raw.orders WHERE 'hidden-text' <> 'x'")
+        tx.merge("again", rows, on="id", not_matched=None)
+    found = said(again.lineage(column="amount", depth=1))
+    assert ("raw.orders.amount", "value", "again.amount") in found
+    assert ("raw.orders.id", "condition", "again.amount") in found
+    with context_of(opened).database.read() as session:
+        flows = [f for c in lineage.commits(session, None, LIVE) for f in c.flows]
+    assert "hidden-text" not in json.dumps(flows)
+
+
+def test_what_is_affected_by_a_column_is_listed_and_alter_warns(
+    opened: lw.Lake, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE gold.top AS SELECT name FROM gold.daily WHERE revenue > 1")
+        tx.update("raw.orders", set={"cust": "id"})
+    found = opened.table("raw.orders").affected("amount")
+    assert [(str(a), a.kinds, a.direct) for a in found] == [
+        ("gold.daily.revenue", ("value",), True),
+        ("gold.top.name", ("rows",), False),
+    ]
+    assert "raw.orders.cust" in map(str, opened.table("raw.orders").affected("ID"))
+    assert opened.table("gold.top").affected("name") == []
+    with caplog.at_level("WARNING", "lakeward"):
+        opened.table("raw.orders").alter().rename_column("amount", "value").commit()
+    (record,) = caplog.records
+    assert "gold.daily.revenue, gold.top.name used column amount" in record.getMessage()
+    caplog.clear()
+    with opened.transaction() as tx:
+        tx.sql("ALTER TABLE raw.orders DROP COLUMN value")
+        tx.alter("gold.top").add_column("new", "int64").rename_column("new", "newer")
+        tx.alter("gold.top").drop_column("name")
+    (record,) = caplog.records
+    assert "drop column value of raw.orders" in record.getMessage()
+    with pytest.raises(InvalidInput, match="no column"):
+        opened.table("raw.orders").affected("nonsense")
+
+
+def test_the_command_lists_what_is_affected(
+    opened: lw.Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert opened.read_only is False
+    words = ("lineage", "raw.orders", "--column", "amount", "--affected")
+    for more in ((), ("--json",)):
+        with pytest.raises(SystemExit) as ended:
+            app(["--lake", str(tmp_path / "lake"), *more, *words])
+        assert ended.value.code in (0, None)
+    text, _, answer = capsys.readouterr().out.partition("{")
+    assert "gold.daily.revenue" in text
+    assert "directly" in text
+    assert json.loads("{" + answer)["affected"][0]["column"] == "revenue"
+    with pytest.raises(SystemExit) as ended:
+        app(["--lake", str(tmp_path / "lake"), "lineage", "--affected"])
+    assert ended.value.code not in (0, None)
+
+
+def test_epochs_of_sinks_know_the_sources_that_they_are_given(
+    opened: lw.Lake, tmp_path: Path
+) -> None:
+    with opened.sink("raw.orders", writer_id="w") as sink:
+        sink.write([{"id": 2, "cust": 1, "amount": 1.0}])
+        sink.commit_epoch(1, sources=["kafka://broker/orders"])
+        sink.write([{"id": 3, "cust": 1, "amount": 1.0}])
+        sink.submit_epoch(2).result()
+    found = said(opened.table("raw.orders").lineage(depth=1))
+    assert ("orders", "declared", "raw.orders") in found
+    assert ("unknown", "unknown", "raw.orders") in found
+    (tmp_path / "more.json").write_text('{"id": 4}\n')
+    with opened.sink("raw.cust", writer_id="v") as sink:
+        sink.consume(JsonFiles([tmp_path / "more.json"]))
+    assert ("more.json", "declared", "raw.cust") in said(opened.table("raw.cust").lineage(depth=1))
+
+
+def test_rows_of_a_branch_name_it_and_the_sources_that_its_writer_declares(
+    opened: lw.Lake,
+) -> None:
+    daily = opened.table("gold.daily")
+    for number, sources in enumerate([None, {"gold.daily": ["raw.cust", "s3://in/x.csv"]}]):
+        branch = opened.branch(f"try{number}", tables=["gold.daily"])
+        rows = pa.table({"name": ["x"], "revenue": [1.0]})
+        write_deltalake(branch.table("gold.daily").location, rows, mode="append")
+        branch.publish(sources=sources)
+    found = said(daily.lineage(depth=1))
+    assert ("branch try0", "unknown", "gold.daily") in found
+    assert ("raw.cust", "declared", "gold.daily") in found
+    assert ("x.csv", "declared", "gold.daily") in found
+    branch = opened.branch("try", tables=["gold.daily"])
+    with pytest.raises(InvalidInput, match=r"no table raw\.cust"):
+        branch.publish(sources={"raw.cust": []})
+
+
+def test_files_that_are_added_by_their_paths_are_sources(opened: lw.Lake) -> None:
+    table = opened.table("raw.orders")
+    place = Path(table.location) / "by_hand" / "new.parquet"
+    place.parent.mkdir()
+    pq.write_table(pa.table({"id": [2], "cust": [1], "amount": [1.0]}), place)
+    with opened.transaction() as tx:
+        tx.add_files("raw.orders", ["by_hand/new.parquet"])
+
+    assert said(table.lineage()) == {
+        ("orders.csv", "file", "raw.orders"),
+        ("new.parquet", "file", "raw.orders"),
+    }
+    assert said(opened.lineage(file=str(place))) == {
+        ("new.parquet", "file", "raw.orders"),
+        ("raw.orders", "value", "gold.daily"),
+    }
+
+
+@pytest.mark.parametrize("mode", ["copy", "in-place"])
+def test_migrated_tables_come_from_the_files_of_the_directory(
+    opened: lw.Lake, tmp_path: Path, mode: str
+) -> None:
+    for region in ("eu", "us"):
+        (tmp_path / "old" / f"region={region}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1]}), tmp_path / "old" / f"region={region}" / "a.parquet")
+
+    opened.migrate(tmp_path / "old", "raw.old", mode=mode)
+
+    found = opened.table("raw.old").lineage().edges
+    assert {(str(e.source), e.kind.value, str(e.target)) for e in found} == {
+        (str(tmp_path / "old" / f"region={region}" / "a.parquet"), "file", "raw.old")
+        for region in ("eu", "us")
+    }
+
+
+def test_a_migrated_table_of_another_lake_comes_from_its_directory(
+    opened: lw.Lake, tmp_path: Path
+) -> None:
+    write_deltalake(tmp_path / "foreign", pa.table({"id": [1]}))
+
+    opened.migrate(tmp_path / "foreign", "raw.foreign", format="iceberg")
+
+    assert said(opened.table("raw.foreign").lineage()) == {("foreign", "file", "raw.foreign")}
+
+
+def test_a_migrated_table_of_the_lake_is_known_by_columns(opened: lw.Lake) -> None:
+    opened.migrate("raw.cust", "raw.people")
+
+    people = opened.table("raw.people")
+    assert said(people.lineage()) == {
+        ("raw.cust", "value", "raw.people"),
+        ("unknown", "unknown", "raw.cust"),
+    }
+    assert ("raw.cust.name", "value", "raw.people.name") in said(people.lineage(column="name"))
+    assert [str(one) for one in opened.table("raw.cust").affected("region")] == [
+        "gold.daily.name",
+        "gold.daily.revenue",
+        "raw.people.region",
+    ]

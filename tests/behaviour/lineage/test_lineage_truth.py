@@ -119,7 +119,7 @@ def test_nothing_that_changes_a_column_of_a_pipeline_is_missed(tmp_path: Path) -
 def test_nothing_that_changes_a_column_of_a_query_is_missed() -> None:
     rng, tally = random.Random(2), Tally()
     for _ in range(8):
-        text = query(rng, correlated=True)
+        text = query(rng, every=True)
         said = from_text(text)
         tally.add(said, truth_of_query(rng, text, said), text)
     tally.check(_MOST_OF_FEW)
@@ -134,7 +134,7 @@ def test_nothing_is_missed_of_many_pipelines(tmp_path: Path) -> None:
 def test_nothing_is_missed_of_many_queries() -> None:
     rng, tally = random.Random(4), Tally()
     for _ in range(400):
-        text = query(rng, correlated=True)
+        text = query(rng, every=True)
         said = from_text(text)
         tally.add(said, truth_of_query(rng, text, said), text)
     tally.check(_MOST)

@@ -56,6 +56,33 @@ def test_serializable_minds_what_a_stranger_commits(lake: lw.Lake, table: lw.Tab
     assert ids(lake, "open") == [1, 2, 3]
 
 
+def test_a_serializable_consumer_may_only_read_an_open_table(
+    lake: lw.Lake, table: lw.Table
+) -> None:
+    consumer = lake.consumer("c")
+    change = next(iter(consumer))
+    with consumer.transaction(change, isolation="serializable") as tx:
+        tx.read("open")
+    assert consumer.position == change.position
+
+    late = next(iter(consumer))
+    tx = consumer.transaction(late, isolation="serializable")
+    tx.read("open")
+    _stranger_appends(table, 3)
+    with pytest.raises(Conflict):
+        tx.commit()
+    assert consumer.position == change.position
+
+
+def test_a_serializable_transaction_may_read_and_drop_an_open_table(
+    lake: lw.Lake, table: lw.Table
+) -> None:
+    with lake.transaction(isolation="serializable") as tx:
+        tx.read(table.name)
+        tx.drop(table.name)
+    assert lake.tables() == []
+
+
 def test_the_last_writer_of_a_key_wins_over_a_stranger(lake: lw.Lake, table: lw.Table) -> None:
     tx = lake.transaction(on_conflict=lw.LastWriterWins(key="id"))
     tx.overwrite("open", [{"id": 7, "v": "ours"}], where="id = 7")

@@ -9,7 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
-from lakeward.errors import InvalidInput, LakewardError
+from lakeward.engines.arrow import clustering
+from lakeward.errors import InvalidInput, LakewardError, UnsupportedFeature
+from lakeward.maintain.optimize import choice
+from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.row_counts import RowCounts
 from tests.support.tables import table_of
 
@@ -200,3 +203,74 @@ def test_bad_input_is_refused_and_nothing_changes(
 
     assert isinstance(caught.value, InvalidInput) or caught.value.exit_code == 2
     assert table.version == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"hilbert": "id"}, "has no hilbert"),
+        ({"sort": "id"}, "has no sort"),
+        ({"target_size": "1mb"}, "takes no target_size"),
+        ({"purge": True}, "takes no purge"),
+    ],
+    ids=str,
+)
+def test_options_that_spark_would_leave_out_are_refused(
+    shared_lake: lw.Lake, name: str, given: dict[str, Any], message: str
+) -> None:
+    table = SMALL.make(shared_lake, name)
+    version = table.version
+    for dry_run in (True, False):
+        with pytest.raises(UnsupportedFeature, match=message):
+            table.optimize(spark=object(), dry_run=dry_run, **given)
+    assert table.version == version
+
+
+def test_a_plan_looks_at_each_file_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 400
+    files = [
+        LoggedFile(
+            DataFile(path=f"{n}.parquet", size=10, rows=1, partition={}, modified_ms=0), n, 0
+        )
+        for n in range(count)
+    ]
+    looked = [0]
+    size, same = vars(LoggedFile)["size"].fget, LoggedFile.__eq__
+
+    def counted_size(self: LoggedFile) -> int:
+        looked[0] += 1
+        return int(size(self))
+
+    def counted_same(self: LoggedFile, other: object) -> bool:
+        looked[0] += 1
+        return bool(same(self, other))
+
+    monkeypatch.setattr(LoggedFile, "size", property(counted_size))
+    monkeypatch.setattr(LoggedFile, "__eq__", counted_same)
+    (group,) = choice.to_cluster(files, lambda f: f.added % 2 == 0, purge=False)
+
+    assert len(group.files) == count
+    assert looked[0] <= 10 * count
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[1:], ids=str)
+def test_rows_that_do_not_fit_in_memory_are_clustered_from_a_file(
+    shared_lake: lw.Lake, name: str, layout: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spilled = []
+    spill = clustering.Buckets._spill
+
+    def counted(self: clustering.Buckets) -> None:
+        spilled.append(1)
+        spill(self)
+
+    monkeypatch.setattr(clustering.Buckets, "_spill", counted)
+    monkeypatch.setattr(clustering, "_HELD_BYTES", 500)
+    monkeypatch.setattr(clustering, "_BUCKET_BYTES", 500)
+    table = SMALL.make(shared_lake, name)
+    before = rows(table)
+
+    table.optimize(**layout)
+
+    assert spilled
+    assert rows(table) == before

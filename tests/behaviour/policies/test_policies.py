@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 
 import lakeward as lw
-from lakeward.errors import ConstraintViolation, InvalidInput, InvalidName
+from lakeward.errors import Conflict, ConstraintViolation, InvalidInput, InvalidName
 from lakeward.log import audit, heads
 from tests.behaviour.lakes import append, ids, unchanged
 from tests.support.inside import context_of
+from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
 
 
@@ -205,3 +206,34 @@ def test_what_makes_no_sense_is_refused(shared_lake: lw.Lake, policy: object, ma
 def test_what_is_no_pattern_is_refused(shared_lake: lw.Lake, pattern: object) -> None:
     with unchanged(shared_lake), pytest.raises(InvalidName):
         shared_lake.set_policy(pattern, {})  # type: ignore[arg-type]
+
+
+def test_transactions_are_tried_as_often_as_a_pattern_says(
+    shared_lake: lw.Lake, space: str
+) -> None:
+    name = f"{space}.orders"
+    shared_lake.create(name, {"id": "int64"})
+    append(shared_lake, name, {"id": [0]})
+    shared_lake.set_policy(f"{space}.*", {"retry_attempts": 2, "retry_first_delay_seconds": 0.001})
+    calls: list[int] = []
+
+    def work(tx: lw.Transaction) -> None:
+        tx.update(name, set={"id": "id + 1"})
+        calls.append(1)
+        shared_lake.table(name).overwrite({"id": [0]})
+
+    with pytest.raises(Conflict):
+        shared_lake.run(work)
+    assert len(calls) == 2
+
+
+@pytest.mark.formats("delta")
+def test_checkpoints_are_written_as_a_pattern_says(lake: lw.Lake) -> None:
+    table = lake.create("gold.t", {"id": "int64"})
+    lake.set_policy("gold.*", {"checkpoint_interval": 2})
+    for number in range(4):
+        append(lake, "gold.t", {"id": [number]})
+    lake.publish()
+    lake._background.wait()
+    found = (on_disk(table.location) / "_delta_log").glob("*.checkpoint.parquet")
+    assert sorted(int(p.name[:20]) for p in found) == [2, 4]

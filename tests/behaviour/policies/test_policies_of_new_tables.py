@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,8 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import Conflict, ConstraintViolation, InvalidInput
+from lakeward.model.commit import Head
+from lakeward.write.tables import clone, create
 from tests.behaviour.lakes import append, ids, unchanged
 
 _RULES = {"positive": "id > 0", "one": lw.Unique("id")}
@@ -109,6 +112,28 @@ def test_clones_and_migrated_files_are_checked(
 
     shared_lake.clone(source, f"{space}.clone", version=1)
     assert ids(shared_lake, f"{space}.clone") == [1, 2]
+
+
+def test_a_policy_that_is_set_while_a_table_is_cloned_holds_for_the_clone(
+    shared_lake: lw.Lake, space: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared_lake.create(name, {"id": "int64"})
+    append(shared_lake, name, {"id": [1]})
+    append(shared_lake, name, {"id": [-1]})
+
+    def make(*args: Any, **options: Any) -> Head:
+        monkeypatch.undo()
+        shared_lake.set_policy(f"{space}.*", {"constraints": _RULES})
+        return create.make(*args, **options)
+
+    monkeypatch.setattr(clone, "make", make)
+    with pytest.raises(ConstraintViolation, match="positive"):
+        shared_lake.clone(name, f"{space}.clone")
+    assert f"{space}.clone" not in [table.name for table in shared_lake.tables()]
+
+    monkeypatch.setattr(clone, "make", make)
+    shared_lake.clone(name, f"{space}.clone", version=shared_lake.table(name).version - 1)
+    assert ids(shared_lake, f"{space}.clone") == [1]
 
 
 @pytest.mark.before_the_store

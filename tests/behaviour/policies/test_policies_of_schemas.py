@@ -73,6 +73,7 @@ _CHANGES: dict[str, Callable[[Any], Any]] = {
     "set_property": lambda alter: alter.set_property("owner", "me"),
     "add_constraint": lambda alter: alter.add_constraint("positive", "id > 0"),
     "drop_constraint": lambda alter: alter.drop_constraint("known"),
+    "set_default": lambda alter: alter.set_default("note", "'x'"),
 }
 
 
@@ -98,6 +99,28 @@ def test_only_the_changes_that_a_policy_allows_are_made(
 
     shared_lake.set_policy(name, {"allowed_evolutions": [change]})
     _CHANGES[change](table.alter()).commit()
+    assert table.version == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "change", "ask"),
+    [
+        ("delta", "enable", lambda a: a.enable("change_data_feed")),
+        ("iceberg", "enable", lambda a: a.enable("row_lineage")),
+        ("iceberg", "add_partition_field", lambda a: a.add_partition_field("bucket(4, id)")),
+        ("iceberg", "drop_partition_field", lambda a: a.drop_partition_field("p")),
+    ],
+)
+@pytest.mark.formats("delta")
+def test_features_and_partition_fields_need_the_evolution(
+    shared_lake: lw.Lake, name: str, form: str, change: str, ask: Callable[[Any], Any]
+) -> None:
+    table = shared_lake.create(name, "id int64, p string", format=form, partition_by=["p"])
+    shared_lake.set_policy(name, {"allowed_evolutions": ["add_column"]})
+    with unchanged(shared_lake), pytest.raises(PolicyViolation, match="allow"):
+        ask(table.alter()).commit()
+    shared_lake.set_policy(name, {"allowed_evolutions": [change]})
+    ask(table.alter()).commit()
     assert table.version == 1
 
 

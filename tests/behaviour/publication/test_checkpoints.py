@@ -139,3 +139,34 @@ def test_an_empty_table_can_have_a_checkpoint(shared_lake: lw.Lake, name: str) -
 
     (path,) = _checkpoints(table)
     assert _read(path)["add"] == []
+
+
+def test_a_file_that_came_back_is_not_listed_as_removed(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(name, "id int64", policy={"merge_on_read": True})
+    append(shared_lake, name, [{"id": number} for number in range(100)])
+    append(shared_lake, name, [{"id": 100}])
+    delete(shared_lake, name, "id = 1")
+    for version in (2, 3, 2):
+        overwrite(shared_lake, name, [{"id": 900}])
+        table.restore(version=version)
+    delete(shared_lake, name, "id = 100")
+    shared_lake.publish()
+    table.checkpoint()
+
+    (path,) = _checkpoints(table)
+    found = _read(path)
+    newest: dict[Any, str] = {}
+    for line in b"".join(p.read_bytes() for p in log_files(shared_lake, name)).splitlines():
+        ((kind, action),) = orjson.loads(line).items()
+        if kind in ("add", "remove"):
+            newest[_entry(action)] = kind
+    listed = [(_entry(a), kind) for kind in ("add", "remove") for a in found[kind]]
+    assert sorted(listed, key=str) == sorted(newest.items(), key=str)
+    assert len({file for file, _ in newest}) < len(newest), "a file with and without a vector"
+
+
+def _entry(action: dict[str, Any]) -> tuple[str, str | None]:
+    """What identifies the entry of a file: its path and its deletion vector."""
+    vector = action.get("deletionVector")
+    named = None if vector is None else f"{vector['pathOrInlineDv']}@{vector['offset']}"
+    return action["path"], named

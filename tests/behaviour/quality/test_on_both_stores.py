@@ -27,5 +27,12 @@ def test_quality_statistics_service_levels_and_lineage_on_every_store(lake: lw.L
     assert [(one.name, one.attained) for one in lake.sla()] == [("x", 0.0)]
     lake.set_service_level("x", None)
     assert lake.sla() == []
+    lake.set_policy("t", {"audit_reads": True})
+    lake.set_service_level("q", {"objective": "query_latency", "table": "t", "max": "1 hour"})
+    table.to_arrow()
+    assert [(one.name, one.good) for one in lake.sla()] == [("q", 1)]
+    assert [(e.action, e.detail) for e in lake.audit(limit=1)] == [("READ", {"how": "rows"})]
+    assert lake.verify_audit().is_whole
+    assert table.affected("id") == []
     (edge,) = lake.lineage(transaction=done.transaction_id).edges
     assert (edge.source.name, edge.version) == ("unknown", 2)

@@ -136,6 +136,19 @@ def test_conditions_are_counted_in_new_files_only(
     assert seen == [1, 1, 1, 3]
 
 
+def test_after_a_vacuum_no_removed_rows_are_counted(table: lw.Table) -> None:
+    expected: dict[str, Any] = {
+        "condition": "id < 100",
+        "range": {"measure": "range", "column": "id", "max": 100},
+    }
+    table.append(rows(range(200, 210)))
+    assert {value for value, _, _ in measured(table, **expected).values()} == {10}
+    table.overwrite(rows(range(2)))
+    table.append(rows(range(2, 4)))
+    table.vacuum(retention=0, force=True)
+    assert {value for value, _, _ in measured(table, **expected).values()} == {0}
+
+
 def test_the_series_is_kept_by_version_and_read_without_measuring(table: lw.Table) -> None:
     few = {"few": {"measure": "rows", "max": 2}}
     for n in range(3):

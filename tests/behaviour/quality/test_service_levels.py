@@ -15,8 +15,9 @@ import time_machine
 import lakeward as lw
 from lakeward.cli.main import app
 from lakeward.errors import InvalidInput, NotFound
-from lakeward.log import runs
+from lakeward.log import runs, service_levels
 from lakeward.log.runs import Run
+from lakeward.log.statement import Statement
 from lakeward.model.service_levels import fresh_and_stale
 from tests.support.inside import context_of
 
@@ -55,6 +56,39 @@ def test_freshness_is_a_share_of_time(opened: lw.Lake) -> None:
         assert judged(opened)["last"] == (1.0, pytest.approx(1), True)
 
 
+def test_a_log_of_compactions_alone_has_the_freshness_of_the_oldest(
+    opened: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_levels, "_PAGE", 1)
+    table = opened.table("t")
+    with time_machine.travel(NOON, tick=False) as clock:
+        for _ in range(2):
+            for _ in range(2):
+                table.append([{"id": 1}])
+            clock.shift(timedelta(hours=1))
+            table.optimize()
+        # As in a log whose older commits were removed.
+        with context_of(opened).database.write() as session:
+            session.run(Statement("DELETE FROM lakeward_commit WHERE operation <> 'OPTIMIZE'"), {})
+        assert [c.operation for c in table.history()] == ["OPTIMIZE"] * 2
+        assert table.freshness() == 3600
+
+
+def test_the_last_change_is_found_behind_commits_without_one(
+    opened: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_levels, "_PAGE", 1)
+    level = {"objective": "freshness", "table": "t", "max": "10 hours", "window": "1h"}
+    opened.set_service_level("hour", {**level, "target": 0.8})
+    with time_machine.travel(NOON, tick=False) as clock:
+        for _ in range(2):
+            opened.table("t").append([{"id": 1}])
+        opened.table("t").optimize()
+        assert opened.table("t").history(limit=1)[0].operation == "OPTIMIZE"
+        clock.shift(timedelta(hours=5))
+        assert judged(opened)["hour"] == (1.0, pytest.approx(1), True)
+
+
 def test_fresh_and_stale_time_is_what_counting_each_second_finds() -> None:
     rng = random.Random(1)
     for _ in range(200):
@@ -91,6 +125,22 @@ def test_latency_throughput_and_maintenance_are_shares_of_work(opened: lw.Lake) 
     }
 
 
+def test_maintenance_that_fails_at_once_is_not_kept(opened: lw.Lake) -> None:
+    level = {"objective": "maintenance", "table": "t", "max": "1 minute"}
+    opened.set_service_level("work", level)
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    for n in range(3):
+        opened.table("t").append([{"id": n}])
+    opened.table("t").optimize()
+    assert judged(opened)["work"][0] == 1.0
+    with context_of(opened).database.write() as session:
+        session.run(
+            Statement("UPDATE lakeward_job SET state = 'failed' WHERE started_ms >= :now"),
+            {"now": now},
+        )
+    assert judged(opened)["work"][0] == 0.0
+
+
 def test_runs_of_pipelines_are_judged_by_time_and_outcome(opened: lw.Lake) -> None:
     opened.set_service_level("ok", {"objective": "run_success", "pipeline": "p", "target": 0.7})
     quick = {"objective": "run_duration", "pipeline": "p", "max": "1s", "target": 0.5}
@@ -98,7 +148,7 @@ def test_runs_of_pipelines_are_judged_by_time_and_outcome(opened: lw.Lake) -> No
     now = int(datetime.now(UTC).timestamp() * 1000)
     with context_of(opened).database.write() as session:
         for n, (state, took) in enumerate(
-            [("ratified", 500), ("ratified", 1000), ("failed", 5000), ("ratified", 2000)]
+            [("ratified", 500), ("ratified", 1000), ("failed", 10), ("ratified", 2000)]
         ):
             began = now - 60_000 * n - 10_000
             runs.put(session, Run(f"r{n}", "p", state, began, began + took, {}))
@@ -121,6 +171,10 @@ def test_a_breach_is_an_event_and_a_metric(opened: lw.Lake) -> None:
     (sample,) = found["lakeward_service_level_attainment"]
     assert (sample.labels, sample.value) == ({"level": "x"}, 0.0)
     assert found["lakeward_service_level_target"][0].value == 0.99
+    opened.set_service_level("a", {"objective": "throughput", "table": "t", "min": 0.001})
+    bounded = {m.name: m.samples for m in opened.metrics(tables=1).metrics}
+    (sample,) = bounded["lakeward_service_level_attainment"]
+    assert (sample.labels, sample.value) == ({"level": "x"}, 0.0)
 
 
 @pytest.mark.parametrize(

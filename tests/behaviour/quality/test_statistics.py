@@ -14,7 +14,9 @@ import pytest
 import lakeward as lw
 from lakeward.cli.main import app
 from lakeward.errors import InvalidInput
-from lakeward.log import files
+from lakeward.log import files, statistics
+from lakeward.log.binding import put_setting
+from tests.support.inside import context_of
 
 SCHEMA = {"id": "int64", "name": "string", "price": "decimal(9,2)", "day": "date"}
 
@@ -119,6 +121,16 @@ def test_distinct_values_are_estimated_and_merged_over_versions(table: lw.Table)
     assert table.statistics(distinct=["name"]).columns["name"].distinct == 40
 
 
+def test_distinct_values_are_counted_anew_after_a_change_of_type(tmp_path: Path) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", {"id": "int32"})
+        table.append([{"id": n} for n in range(100)])
+        assert table.statistics(distinct=["id"]).columns["id"].distinct == 100
+        table.alter().change_type("id", "double").commit()
+        table.append([{"id": float(n)} for n in range(100)])
+        assert table.statistics(distinct=["id"]).columns["id"].distinct == 100
+
+
 def test_growth_is_the_size_after_each_version(table: lw.Table) -> None:
     rng = random.Random(4)
     for count in (5, 7):
@@ -129,6 +141,33 @@ def test_growth_is_the_size_after_each_version(table: lw.Table) -> None:
     assert sizes[-1].files == len(table.files())
     assert sizes[-1].bytes == sum(f.size for f in table.files())
     assert [(g.version, g.rows) for g in table.growth(limit=2)] == [(2, 12), (3, 3)]
+
+
+def test_after_a_vacuum_no_removed_rows_are_counted(table: lw.Table) -> None:
+    rng = random.Random(17)
+    table.append(data(rng, 50))
+    assert agrees(table)
+    before = table.statistics(distinct=["id"]).columns["id"].distinct
+    table.overwrite(data(rng, 5))
+    table.append(data(rng, 5))
+    table.vacuum(retention=0, force=True)
+    assert agrees(table)
+    found = table.statistics(distinct=["id"]).columns["id"].distinct
+    assert before is not None
+    assert found is not None
+    assert found <= 10 < before
+
+
+def test_statistics_that_an_older_lakeward_stored_are_computed_again(tmp_path: Path) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", SCHEMA)
+        table.append(data(random.Random(3), 5))
+        with context_of(lake).database.write() as session:
+            own = table.at().log_head.table_id
+            statistics.put(session, own, 1, {"rows": 99, "files": 9, "bytes": 9, "columns": {}})
+            put_setting(session, "schema_version", "30")
+    with lw.open(tmp_path / "lake") as lake:
+        assert agrees(lake.table("t"))
 
 
 def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:

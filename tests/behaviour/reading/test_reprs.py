@@ -26,7 +26,12 @@ def test_what_is_shown_in_a_console(lake: lw.Lake, table_format: str) -> None:
     assert repr(tx) == "Transaction('mine', open, isolation='snapshot', bases={})"
     tx.append("s.t", table)
     assert repr(tx) == "Transaction('mine', open, isolation='snapshot', bases={'s.t': 1})"
-    tx.commit()
+    done = tx.commit()
+    assert repr(done).startswith(
+        "CommitResult(transaction_id='mine', versions={'s.t': 2}, timestamp="
+    )
+    counts = lake.run(lambda tx: tx.delete("s.t", where="c0 = 99")).value
+    assert repr(counts).startswith("RowChanges(inserted=0, updated=0, deleted=0,")
     assert repr(tx).endswith(
         "ratified, isolation='snapshot', bases={'s.t': 1}, versions={'s.t': 2})"
     )

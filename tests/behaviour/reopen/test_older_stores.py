@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from pathlib import Path
 
+import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
@@ -15,10 +17,12 @@ from lakeward.log import binding, migrations, tables
 from lakeward.log.codec import dumps
 from lakeward.log.migrations import MIGRATIONS, after, m0001_initial
 from lakeward.log.statement import Statement
+from lakeward.model.clock import now_ms
 from lakeward.model.types import Primitive
 from lakeward.model.values import order_key, width_level
 from tests.behaviour.lakes import append, ids
 from tests.support.inside import context_of
+from tests.support.postgres import Postgres
 from tests.support.target import LakeTarget
 
 
@@ -43,6 +47,55 @@ def test_a_store_of_the_first_version_opens_keeps_its_rows_and_works(
             for table in tables.ALL:
                 names = ", ".join(table.columns)
                 session.rows(Statement(f"SELECT {names} FROM {table.name}"))
+
+
+@pytest.mark.formats("delta")
+def test_drops_and_tags_without_a_position_go_by_their_time(lake_target: LakeTarget) -> None:
+    with lake_target.open() as lake:
+        for name in ("dropped", "kept", "late"):
+            lake.create(name, {"id": "int64"})
+        before = _done(lake)
+        lake.tag("before")
+        _let_the_millisecond_pass()
+        lake.drop("dropped")
+        _let_the_millisecond_pass()
+        after_it = _done(lake)
+        _let_the_millisecond_pass()
+        lake.drop("late")
+        with context_of(lake).database.write() as session:
+            if session.dialect == "postgresql":
+                # Drops took no position.
+                session.script(
+                    """SELECT setval('lakeward_position',
+                        (SELECT max(position) FROM lakeward_commit))"""
+                )
+            session.script("DROP INDEX lakeward_head_dropped")
+            session.script("ALTER TABLE lakeward_head DROP COLUMN dropped_position")
+            session.script("ALTER TABLE lakeward_tag DROP COLUMN position")
+            session.script("DROP TABLE lakeward_query")
+            session.script("DROP INDEX lakeward_commit_rename")
+            binding.put_setting(session, "schema_version", "26")
+
+    with lake_target.open() as lake:
+        assert dict(lake.snapshot(at=before).versions) == {"dropped": 0, "kept": 1, "late": 0}
+        assert dict(lake.snapshot(at=after_it).versions) == {"kept": 2, "late": 0}
+        assert dict(lake.snapshot(at="before").versions) == {"dropped": 0, "kept": 1, "late": 0}
+        assert [c.transaction_id for c in lake.changes(since="before")] == [after_it]
+        lake.tag("again", at="before")
+        assert [c.transaction_id for c in lake.changes(since="again")] == [after_it]
+        assert lake.tag("after").versions == {"kept": 2}
+        last = _done(lake)
+        assert [c.transaction_id for c in lake.changes(since="after")] == [last]
+
+
+def _done(lake: lw.Lake) -> str:
+    return lake.table("kept").append([{"id": 1}]).transaction_id
+
+
+def _let_the_millisecond_pass() -> None:
+    now = now_ms()
+    while now_ms() == now:
+        time.sleep(0.0005)
 
 
 @pytest.mark.formats("delta")
@@ -89,12 +142,30 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
             )
         session.script("ALTER TABLE lakeward_cursor DROP COLUMN reader")
         session.script("DROP INDEX lakeward_commit_position")
+        session.script("DROP INDEX lakeward_commit_rename")
         session.script("ALTER TABLE lakeward_commit DROP COLUMN position")
         session.script("ALTER TABLE lakeward_head DROP COLUMN policy_id")
+        session.script("DROP INDEX lakeward_head_dropped")
+        session.script("ALTER TABLE lakeward_head DROP COLUMN dropped_position")
         for migration in after(8):
             for name in re.findall(r"CREATE TABLE (\w+)", " ".join(migration.STATEMENTS)):
                 session.script(f"DROP TABLE {name}")
         binding.put_setting(session, "schema_version", "8")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("column", ["lakeward_file.path", "lakeward_head.location"])
+def test_columns_that_are_searched_by_ranges_of_text_are_compared_by_bytes(
+    postgres_server: Postgres, column: str
+) -> None:
+    table, _, name = column.partition(".")
+    with (
+        postgres_server.database(prepared=True) as database,
+        psycopg.connect(postgres_server.url(database)) as connection,
+    ):
+        asked = """SELECT collation_name FROM information_schema.columns
+            WHERE table_name = %s AND column_name = %s"""
+        assert connection.execute(asked, (table, name)).fetchall() == [("C",)]
 
 
 def test_every_migration_is_listed_at_its_number() -> None:

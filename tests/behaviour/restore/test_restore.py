@@ -11,13 +11,14 @@ import pytest
 import lakeward as lw
 from lakeward.errors import (
     Conflict,
+    ConstraintViolation,
     InvalidInput,
     TableNotFound,
     TransactionNotFound,
     UnsupportedFeature,
     VersionNotFound,
 )
-from tests.behaviour.lakes import append
+from tests.behaviour.lakes import append, ids
 
 
 @pytest.fixture
@@ -250,6 +251,38 @@ def test_undo_over_two_tables_keeps_later_appends(shop: lw.Lake) -> None:
     assert shop.doctor().findings == ()
 
 
+def test_undo_brings_a_check_back_only_if_all_rows_satisfy_it(
+    lake: lw.Lake, table_format: str
+) -> None:
+    positive = {"positive": "id > 0"}
+    table = lake.create("t", {"id": "int64"}, format=table_format, constraints=positive)
+    append(lake, "t", {"id": [1]})
+    table.alter().drop_constraint("positive").commit()
+    dropped = table.history()[0].transaction_id
+    append(lake, "t", {"id": [-1, 2]})
+
+    with pytest.raises(ConstraintViolation, match="positive"):
+        lake.undo(dropped)
+    assert (table.constraints, table.version) == ({}, 3)
+    with lake.transaction() as tx:
+        tx.delete("t", where="id < 0")
+    done: list[int] = []
+
+    @lake.hooks.before_commit
+    def add_another(_: lw.StagedCommit) -> None:
+        if not done:
+            done.append(1)
+            append(lake, "t", {"id": [-3]})
+
+    with pytest.raises((Conflict, ConstraintViolation)):
+        lake.undo(dropped)
+    with lake.transaction() as tx:
+        tx.delete("t", where="id < 0")
+    lake.undo(dropped)
+
+    assert (table.constraints, ids(lake, "t")) == (positive, [1, 2])
+
+
 def test_undo_of_an_alteration_leaves_others_and_conflicts_where_rows_use_it(
     lake: lw.Lake, table_format: str
 ) -> None:
@@ -285,3 +318,18 @@ def test_what_cannot_be_undone_says_why(shop: lw.Lake) -> None:
     shop.drop("items")
     with pytest.raises(Conflict, match="was dropped"):
         shop.undo(by)
+
+
+def test_a_table_that_was_renamed_is_restored_by_its_name_now(shop: lw.Lake) -> None:
+    shop.drop("items")
+    shop.rename("orders", "items")
+    with pytest.raises(TableNotFound, match=r"renamed it since\. Its name is items now"):
+        shop.restore(at="good", tables=["orders"])
+
+    planned = shop.restore(at="good", dry_run=True)
+    result = shop.restore(at="good", tables=["items"])
+
+    assert planned.skipped == (("items", "dropped since"),)
+    assert [(t.table, t.to_version) for t in planned.tables] == [("items", 1)]
+    assert result.versions == {"items": 5}
+    assert _rows(shop, "items") == BEGUN

@@ -20,13 +20,15 @@ _TABLE = table_of(
     name="string",
     amount="double",
     price="decimal(10,2)",
+    tiny="decimal(38,30)",
     day="date",
     at="timestamp",
     wall="timestamp_ntz",
     ok="boolean",
 )
-_ROW = dict.fromkeys(("name", "amount", "price", "day", "at", "wall", "ok"))
+_ROW = dict.fromkeys(("name", "amount", "price", "tiny", "day", "at", "wall", "ok"))
 _NOON = datetime(2026, 1, 2, 12)  # noqa: DTZ001  a wall clock has no zone
+_SMALL = Decimal("0.000000123456789012345678900000")
 _EAST = timezone(timedelta(hours=2))
 
 _VALUES: dict[str, tuple[str, Any, Any]] = {
@@ -34,6 +36,7 @@ _VALUES: dict[str, tuple[str, Any, Any]] = {
     "negative": ("id", -(2**63), -(2**63)),
     "float": ("amount", 1e-7, 1e-7),
     "decimal": ("price", Decimal("2.50"), Decimal("2.50")),
+    "small decimal": ("tiny", _SMALL, _SMALL),
     "int in decimal": ("price", 5, Decimal("5.00")),
     "true": ("ok", True, True),
     "null": ("name", None, None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,21 @@ def test_conditions_take_values_too(lake: lw.Lake, table: lw.Table) -> None:
     assert table.count("s = 'done'") == 1
     assert table.count("s = :s", params={"s": "trailing\\"}) == 0
     assert table.to_arrow(where="s = :s", params={"s": "it's"})["k"].to_pylist() == [99]
+
+
+def test_an_export_takes_values(table: lw.Table, tmp_path: Path) -> None:
+    for n, value in enumerate(["it's", "trailing\\", None, date(2026, 2, 28)]):
+        name = "day" if isinstance(value, date) else "s"
+        where, params = f"{name} = :value", {"value": value}
+        done = table.export(tmp_path / str(n), where=where, params=params)
+        assert done.rows == table.count(where, params=params) == (0 if value is None else 1)
+    done = table.at().export(tmp_path / "many", where="s in (?)", params=[HOSTILE])
+    assert done.rows == len(HOSTILE)
+    with pytest.raises(InvalidInput, match="without a condition"):
+        table.export(tmp_path / "none", params={"value": 1})
+    with pytest.raises(InvalidInput, match="no value for :value"):
+        table.export(tmp_path / "none", where="s = :value", params={})
+    assert not (tmp_path / "none").exists()
 
 
 @settings(max_examples=300, deadline=None)

@@ -15,6 +15,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import (
+    FileMissing,
     InvalidInput,
     LakewardError,
     MissingExtra,
@@ -23,8 +24,9 @@ from lakeward.errors import (
     VersionNotFound,
 )
 from lakeward.log import pins
-from tests.behaviour.lakes import append, delete
+from tests.behaviour.lakes import append, column, delete, ids
 from tests.support.inside import context_of
+from tests.support.target import LakeTarget
 
 both_engines = pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 DAYS = [date(2026, 1, 1 + n) for n in range(4)]
@@ -90,6 +92,26 @@ def test_tables_of_both_formats_are_joined(lake_with_orders: lw.Lake, engine: st
     assert pa.table(found).num_rows == len(found) == 2
     assert "<table>" in found._repr_html_()
     assert found.columns[0] == "Day"
+
+
+@both_engines
+@pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
+def test_rows_without_a_match_are_found_by_an_outer_join(
+    lake: lw.Lake, kind: str, engine: str
+) -> None:
+    lake.create("customers", "id int64, m int64").append([{"id": n, "m": n} for n in range(500)])
+    orders = [{"id": 1, "m": 10}, {"id": 5000, "m": 20}, {"id": 5001, "m": 30}]
+    lake.create("orders", "id int64, m int64").append(orders)
+    lake.create("orphans", "id int64")
+    query = f"""
+        SELECT o.id FROM customers c {kind} JOIN orders o ON c.id = o.id
+        WHERE c.id IS NULL AND o.m > 1
+    """
+    found = lake.sql(query, engine=engine).to_arrow()
+    assert column(found) == [5000, 5001]
+    with lake.transaction() as tx:
+        tx.sql(f"INSERT INTO orphans {query}")
+    assert ids(lake, "orphans") == [5000, 5001]
 
 
 @both_engines
@@ -286,6 +308,67 @@ def test_versions_are_held_until_the_rows_are_read(lake_with_orders: lw.Lake) ->
         joined = "SELECT count(*) FROM sales.orders o JOIN gold.daily d ON d.day = o.day"
         assert connection.sql(joined).fetchall() == [(19,)]
     assert held() is None
+
+
+def test_tables_whose_names_are_joined_alike_are_different_views(lake: lw.Lake) -> None:
+    names = ["sales.eu_orders", "sales_eu.orders", "sales_eu_orders"]
+    for n, name in enumerate(names):
+        table = lake.create(name, "id int64, price double")
+        table.append([{"id": n, "price": math.nan}])  # read through a dataset, because of the NaN
+    with lake.duckdb() as connection:
+        found = [connection.sql(f"SELECT id FROM {name}").fetchall() for name in names]
+    assert found == [[(0,)], [(1,)], [(2,)]]
+
+
+@both_engines
+def test_all_versions_of_a_table_in_a_query_are_held(lake_target: LakeTarget, engine: str) -> None:
+    with lake_target.open() as lake, lake_target.open() as other:
+        lake.create("t", "id int64").append([{"id": 1}])
+        lake.create("u", "id int64").append([{"id": 9}])
+        for n in (2, 3, 4):
+            lake.table("t").overwrite([{"id": n}])
+        result = lake.sql(
+            """SELECT id FROM t VERSION AS OF 2 UNION ALL SELECT id FROM t VERSION AS OF 1
+            UNION ALL SELECT id FROM u UNION ALL SELECT id FROM t""",
+            engine=engine,
+        )
+        other.table("t").overwrite([{"id": 5}])
+        other.vacuum(retention=0, force=True)
+        assert column(result.to_arrow()) == [1, 2, 4, 9]
+        other.vacuum(retention=0, force=True)
+        with pytest.raises(VersionNotFound):
+            lake.sql("SELECT id FROM t VERSION AS OF 2", engine=engine)
+
+
+@both_engines
+@pytest.mark.local
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_file_that_is_deleted_before_the_rows_are_read_is_missed(
+    lake: lw.Lake, engine: str, files: int
+) -> None:
+    table = lake.create("t", "id int64")
+    for n in range(files):
+        table.append([{"id": n}])
+    result = lake.sql("SELECT id FROM t", engine=engine)
+    next(p for p in Path(lake.table("t").location).rglob("*.parquet")).unlink()
+    with pytest.raises(FileMissing if engine == "datafusion" else LakewardError):
+        result.to_arrow()
+
+
+@both_engines
+@pytest.mark.local
+def test_a_reader_that_holds_no_versions_misses_what_vacuum_deleted(
+    lake_target: LakeTarget, engine: str
+) -> None:
+    with lake_target.open() as lake:
+        lake.create("t", "id int64").append([{"id": 1}])
+        lake.table("t").append([{"id": 2}])
+        with lake_target.open(read_only=True) as reader:
+            result = reader.sql("SELECT id FROM t", engine=engine)
+            lake.table("t").overwrite([{"id": 3}])
+            lake.vacuum(retention=0, force=True)
+            with pytest.raises(LakewardError):
+                result.to_arrow()
 
 
 @both_engines

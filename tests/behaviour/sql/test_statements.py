@@ -11,6 +11,7 @@ import lakeward as lw
 from lakeward.errors import (
     AlreadyExists,
     Conflict,
+    ConstraintViolation,
     InvalidInput,
     NotFound,
     PolicyViolation,
@@ -81,6 +82,55 @@ def test_rows_are_inserted_updated_and_deleted(shop: lw.Lake) -> None:
     ]
 
 
+def test_inserts_compute_generated_columns_with_and_without_a_column_list(
+    lake: lw.Lake, table_format: str
+) -> None:
+    lake.create("e", "id int64, at timestamp, n int64", partition_by=["day(at)"])
+    day = "TIMESTAMP '2024-05-0"
+    source = f"(SELECT 5 AS id, {day}5 10:00:00' AS at)"
+    with lake.transaction() as tx:
+        tx.sql(f"INSERT INTO e (at, id) VALUES ({day}1 10:00:00', 1)")
+        tx.sql(f"INSERT INTO e VALUES (2, {day}2 10:00:00', 7)")
+        tx.sql(f"INSERT INTO e SELECT 3, {day}3 10:00:00', 8")
+        tx.sql(f"INSERT INTO e BY NAME SELECT {day}4 10:00:00' AS at, 4 AS id")
+        tx.sql(
+            f"MERGE INTO e USING {source} AS s ON e.id = s.id"
+            " WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.at, 9)"
+        )
+        with pytest.raises(SchemaMismatch, match="takes 3 values") as caught:
+            tx.sql("INSERT INTO e VALUES (6)")
+        assert "for id, at, n." in str(caught.value)
+    rows = lake.table("e").to_arrow().sort_by("id").to_pylist()
+    assert [(r["id"], r["at"].day, r["n"]) for r in rows] == [
+        (1, 1, None),
+        (2, 2, 7),
+        (3, 3, 8),
+        (4, 4, None),
+        (5, 5, 9),
+    ]
+    assert len({tuple(f.partition.values()) for f in lake.table("e").files()}) == 5
+    if table_format == "delta":
+        assert [r["at_day"].day for r in rows] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.formats("delta")
+def test_inserts_may_give_generated_columns_and_leave_out_identities(lake: lw.Lake) -> None:
+    columns = "key int64 generated always as identity, n int64, twice int64 generated always as"
+    lake.create("t", f"{columns} (n * 2)")
+    lake.create("u", "n int64, twice int64 generated always as (n * 2)")
+    with lake.transaction() as tx:
+        tx.sql("INSERT INTO t VALUES (5), (6)")
+        tx.sql("INSERT INTO u VALUES (1, 2)")
+    with pytest.raises(ConstraintViolation, match="generated as"), lake.transaction() as tx:
+        tx.sql("INSERT INTO u VALUES (1, 3)")
+    assert lake.table("u").to_arrow().to_pylist() == [{"n": 1, "twice": 2}]
+    with lake.transaction() as tx:
+        tx.sql("INSERT OVERWRITE u VALUES (4)")
+    rows = lake.table("t").to_arrow().sort_by("n").to_pylist()
+    assert rows == [{"key": 1, "n": 5, "twice": 10}, {"key": 2, "n": 6, "twice": 12}]
+    assert lake.table("u").to_arrow().to_pylist() == [{"n": 4, "twice": 8}]
+
+
 def test_subqueries_look_at_other_tables_of_the_transaction(shop: lw.Lake) -> None:
     with shop.transaction() as tx:
         tx.sql("DELETE FROM prices WHERE id = 3")
@@ -115,6 +165,9 @@ def test_tables_are_made_altered_and_dropped(shop: lw.Lake, table_format: str) -
         tx.sql("ALTER TABLE new.one ADD COLUMN w int")
         tx.sql(f"CREATE TABLE new.two USING {table_format} AS SELECT id, Name AS v FROM shop.items")
         assert "one" in str(tx.sql("SHOW TABLES").to_pylist())
+        spaces = tx.sql("SHOW NAMESPACES").to_pylist()
+        assert [r["namespace"] for r in spaces] == ["default", "new", "shop"]
+        assert tx.sql("SHOW SCHEMAS LIKE 'n*'").to_pylist() == [{"namespace": "new"}]
         described = tx.sql("DESCRIBE TABLE new.one").to_pylist()
         assert [r["col_name"] for r in described][:3] == ["id", "v", "w"]
         tx.sql("DROP TABLE prices")
@@ -127,6 +180,18 @@ def test_tables_are_made_altered_and_dropped(shop: lw.Lake, table_format: str) -
     assert shop.table("new.one").to_arrow().to_pylist() == [{"id": 1, "v": "a", "w": None}]
     assert shop.table("new.two").count() == 4
     assert _items(shop) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["history", "detail", "schema", "query", "extended", "table", "history.orders"]
+)
+def test_a_table_with_the_name_of_a_keyword_is_described(lake: lw.Lake, name: str) -> None:
+    lake.create(name, "id bigint")
+    with lake.transaction() as tx:
+        for text in (f"DESCRIBE {name}", f"DESC {name};", f"DESCRIBE TABLE EXTENDED {name}"):
+            assert tx.sql(text).to_pylist()[0]["col_name"] == "id", text
+        with pytest.raises(UnsupportedFeature, match="one version"):
+            tx.sql(f"DESCRIBE HISTORY {name}")
 
 
 def test_a_table_is_replaced_and_keeps_its_older_versions(shop: lw.Lake) -> None:
@@ -167,11 +232,16 @@ def test_a_replacement_that_is_refused_changes_nothing(shop: lw.Lake) -> None:
     with shop.transaction() as tx:
         tx.sql("CREATE TABLE made (a bigint)")
         tx.sql("CREATE OR REPLACE TABLE made (b bigint)")
+        tx.sql("INSERT INTO made VALUES (7)")
+        for refused in ("(c bigint) PARTITIONED BY (missing)", "AS SELECT 1 AS c, 2 AS c"):
+            with pytest.raises(InvalidInput):
+                tx.sql(f"CREATE OR REPLACE TABLE made {refused}")
+            assert tx.sql("SELECT * FROM made").to_pylist() == [{"b": 7}]
         other = "iceberg" if shop.table("prices").format == "delta" else "delta"
         with pytest.raises(UnsupportedFeature, match="keeps"):
             tx.sql(f"CREATE OR REPLACE TABLE prices (b bigint) USING {other}")
     assert len(_items(shop)) == 4
-    assert shop.table("made").schema.names == ["b"]
+    assert shop.table("made").to_arrow().to_pylist() == [{"b": 7}]
     assert shop.table("prices").version == 1
 
 
@@ -234,6 +304,65 @@ def test_mistakes_and_what_only_spark_can_are_told(shop: lw.Lake) -> None:
     with shop.transaction() as tx, pytest.raises(InvalidInput, match="braces"):
         tx.sql("SELECT {x}", x=1)
     assert len(_items(shop)) == 4
+
+
+_MERGE = "MERGE INTO prices t USING (SELECT 2 AS id, 5 AS price) s ON t.id = s.id WHEN"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("DELETE FROM prices LIMIT 1", "DELETE with LIMIT 1"),
+        ("DELETE FROM prices RETURNING *", "RETURNING"),
+        ("DELETE FROM prices VERSION AS OF 0", "VERSION AS OF 0"),
+        ("DELETE FROM prices TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
+        ("DELETE FROM prices AS p(a, b) WHERE id = 2", "COLUMNS a, b"),
+        ("WITH s AS (SELECT 2 AS id) DELETE FROM prices", "WITH"),
+        ("UPDATE prices SET price = 0 ORDER BY id LIMIT 1", "ORDER BY id"),
+        ("UPDATE prices SET price = 0 WHERE id > 0 LIMIT 1", "UPDATE with LIMIT 1"),
+        ("UPDATE prices SET price = 0 FROM shop.items", "FROM"),
+        ("UPDATE prices SET price = 0 RETURNING *", "RETURNING"),
+        ("UPDATE prices JOIN shop.items i ON i.id = 1 SET price = 0", "JOIN"),
+        ("UPDATE prices SET other.price = 0", "other.price"),
+        ("UPDATE prices p SET prices.price = 0", "prices.price"),
+        ("INSERT OR REPLACE INTO prices VALUES (2, 1)", "OR REPLACE"),
+        ("INSERT OR IGNORE INTO prices VALUES (2, 1)", "OR IGNORE"),
+        ("INSERT INTO prices VALUES (2, 1) ON CONFLICT DO NOTHING", "ON CONFLICT"),
+        ("INSERT INTO prices VALUES (2, 1) RETURNING id", "RETURNING"),
+        ("INSERT INTO prices REPLACE WHERE id = 2 SELECT 2, 1", "WHERE"),
+        ("WITH a AS (SELECT 1) INSERT INTO prices WITH b AS (SELECT 2, 3) SELECT * FROM b", "WITH"),
+        (f"{_MERGE} MATCHED THEN UPDATE SET * EXCEPT (price)", "EXCEPT"),
+        (f"{_MERGE} MATCHED THEN UPDATE SET price = 0 WHERE t.id > 9", "WHERE"),
+        (f"{_MERGE} MATCHED THEN UPDATE SET s.price = 0", "s.price"),
+        (f"{_MERGE} NOT MATCHED THEN INSERT (id, s.price) VALUES (1, 2)", "s.price"),
+        (f"{_MERGE} NOT MATCHED THEN INSERT (id) VALUES (1) WHERE s.id > 9", "WHERE"),
+        (f"{_MERGE} MATCHED THEN DELETE RETURNING *", "RETURNING"),
+        (f"{_MERGE} NOT MATCHED THEN INSERT DEFAULT VALUES", "INSERT"),
+        ("CREATE TABLE made (a INT) AS SELECT 1 AS b", "CREATE TABLE made"),
+        ("CREATE TABLE made CLONE prices", "CREATE TABLE made"),
+    ],
+)
+@pytest.mark.before_the_store
+def test_clauses_that_are_not_carried_out_are_refused(shop: lw.Lake, text: str, said: str) -> None:
+    before = shop.table("prices").to_arrow()
+    with shop.transaction() as tx:
+        with pytest.raises(UnsupportedFeature) as caught:
+            tx.sql(text)
+        tx.sql("DELETE FROM prices WHERE id < 0")
+    assert said in str(caught.value)
+    assert shop.table("prices").to_arrow() == before
+    assert len(shop.tables()) == 2
+
+
+@pytest.mark.before_the_store
+def test_fields_of_a_struct_are_not_taken_for_columns(lake: lw.Lake) -> None:
+    lake.create("t", "s struct<x: int64>, x int64")
+    append(lake, "t", [{"s": {"x": 1}, "x": 1}])
+    with lake.transaction() as tx:
+        with pytest.raises(UnsupportedFeature, match="not a column"):
+            tx.sql("UPDATE t SET s.x = 2")
+        tx.sql("UPDATE t SET t.x = 3")
+    assert lake.table("t").to_arrow().to_pylist() == [{"s": {"x": 1}, "x": 3}]
 
 
 def test_a_query_makes_a_serializable_transaction_depend_on_what_it_read(shop: lw.Lake) -> None:

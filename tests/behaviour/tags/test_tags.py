@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from pyiceberg.table import StaticTable
@@ -48,6 +49,30 @@ def test_a_tag_names_one_cut_over_all_tables(tagged: lw.Lake) -> None:
         assert cut.versions == tag.versions
         assert cut.table("items").to_arrow()["id"].to_pylist() == [10]
     assert ids(tagged, "sales.orders") == [2]
+
+
+def test_a_tag_right_after_a_drop_lacks_the_table(tagged: lw.Lake) -> None:
+    tagged.drop("items")
+
+    assert tagged.tag("after").versions == {"sales.orders": 2}
+
+    append(tagged, "sales.orders", [{"id": 3}])
+    later = [change.position for change in tagged.changes(since="after")]
+    assert len(later) == 1
+    tagged.undrop("items")
+    assert tagged.tag("back").versions == {"sales.orders": 3, "items": 2}
+    assert tagged.tag("before", at="2026-close").versions == {"sales.orders": 1, "items": 1}
+
+
+def test_no_change_after_a_tag_is_left_out_if_a_table_is_brought_back(tagged: lw.Lake) -> None:
+    tagged.drop("items")
+    tagged.tag("dropped")
+    tagged.undrop("items")
+
+    append(tagged, "items", [{"id": 30}])
+
+    (change,) = tagged.changes(since="dropped")
+    assert change.tables["items"].version == 3
 
 
 def test_a_tag_at_an_earlier_time_transaction_or_tag_names_what_was_then(tagged: lw.Lake) -> None:
@@ -198,3 +223,36 @@ def test_a_ref_of_another_engine_is_not_taken(tagged: lw.Lake) -> None:
     assert [t.name for t in tagged.tags()] == ["2026-close"]
     tagged.tag("theirs", replace=True)
     assert tagged.doctor().findings == ()
+
+
+def test_a_cut_has_the_names_that_tables_had_then(lake: lw.Lake, table_format: str) -> None:
+    for number, name in enumerate(("a", "b"), 1):
+        lake.create(name, {"id": "int64"}, format=table_format)
+        append(lake, name, [{"id": number}])
+    last = lake.table("b").history()[0]
+    tag = lake.tag("close")
+    lake.drop("a")
+    lake.rename("b", "a")
+
+    assert lake.tags()[0].versions == tag.versions == {"a": 1, "b": 1}
+    for at in ("close", last.transaction_id, last.timestamp):
+        cut = lake.snapshot(at=at)
+        assert cut.versions == {"a": 1, "b": 1}
+        assert {t.name: t.to_arrow()["id"].to_pylist() for t in cut} == {"a": [1], "b": [2]}
+    assert lake.tag("again", at="close", tables=["b"]).versions == {"b": 1}
+    assert lake.table("a").at(tag="again").to_arrow()["id"].to_pylist() == [2]
+
+
+def test_the_rows_of_a_cut_go_out_under_the_names_of_then(lake: lw.Lake, tmp_path: Path) -> None:
+    for number, name in enumerate(("a", "b"), 1):
+        lake.create(name, {"id": "int64"})
+        append(lake, name, [{"id": number}])
+    lake.tag("close")
+    lake.drop("a")
+    lake.rename("b", "a")
+
+    with lake.duckdb(at="close") as connection:
+        assert connection.sql("SELECT a.id, b.id FROM a, b").fetchall() == [(1, 2)]
+    with lake.snapshot(at="close") as cut:
+        done = cut.export(tmp_path / "out")
+    assert [(one.table, one.version) for one in done] == [("a", 1), ("b", 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ import time_machine
 from deltalake import write_deltalake
 
 import lakeward as lw
-from lakeward.errors import TableNotFound, TransactionNotFound
+from lakeward.errors import TableNotFound, TransactionNotFound, VersionNotFound
 from lakeward.log import pins
 from lakeward.log.statement import Statement
 from lakeward.model import steps
@@ -123,6 +123,38 @@ def test_a_commit_that_has_its_time_and_is_under_way_is_waited_for(four: lw.Lake
         steps.observe(None)
 
     assert found == dict(four.snapshot(at=moment).versions) == {"a": 1, "b": 1, "c": 0, "d": 0}
+
+
+def test_a_transaction_that_took_its_position_earlier_is_waited_for(
+    four: lw.Lake, store: str
+) -> None:
+    """It commits after the one that the cut is asked for by; only PostgreSQL lets it."""
+    if store == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    inserted, go_on = threading.Event(), threading.Event()
+
+    def hold(step: str) -> None:
+        if step == "ratify.inserted" and not inserted.is_set():
+            inserted.set()
+            assert go_on.wait(30)
+
+    steps.observe(hold)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            earlier = pool.submit(_commit, four, "a")
+            assert inserted.wait(30)
+            done = _commit(four, "b").transaction_id
+            cut = pool.submit(lambda: dict(four.snapshot(at=done).versions))
+            alone = pool.submit(lambda: four.table("a").at(transaction=done).version)
+            # Enough for those that do not wait.
+            wait([cut], timeout=0.5)
+            wait([alone], timeout=0.5)
+            go_on.set()
+            earlier.result(30)
+            assert (cut.result(30)["a"], alone.result(30)) == (1, 1)
+    finally:
+        go_on.set()
+        steps.observe(None)
 
 
 def test_a_cut_is_taken_when_its_moment_is_over(four: lw.Lake) -> None:
@@ -264,6 +296,78 @@ def test_a_pin_is_renewed_while_its_holder_lives(lake: lw.Lake) -> None:
         with context_of(lake).database.read() as session:
             now = context_of(lake).database.clock_ms(session)
             assert session.row(until)[0] > now
+
+
+@pytest.fixture
+def one_millisecond() -> Iterator[None]:
+    """All commits of the test get the same time, if they change different tables."""
+    with time_machine.travel(datetime.now(UTC), tick=False):
+        yield
+
+
+@pytest.mark.usefixtures("one_millisecond")
+def test_a_later_transaction_of_the_same_millisecond_is_not_in_the_cut(four: lw.Lake) -> None:
+    first = _commit(four, "a")
+    second = _commit(four, "b")
+    assert first.timestamp == second.timestamp
+
+    assert four.snapshot(at=first.transaction_id).versions == {"a": 1, "b": 0, "c": 0, "d": 0}
+    assert four.table("b").at(transaction=first.transaction_id).version == 0
+    assert four.table("a").at(transaction=second.transaction_id).version == 1
+    four.table("b").restore(transaction=first.transaction_id)
+    assert ids(four, "b") == []
+
+
+@pytest.mark.usefixtures("one_millisecond")
+def test_tables_made_and_dropped_in_the_same_millisecond_are_in_the_right_cuts(
+    four: lw.Lake,
+) -> None:
+    before = _commit(four, "a")
+    four.drop("b")
+    between = _commit(four, "c")
+    rows = pa.table({"id": [1]})
+    with four.transaction() as tx:
+        tx.create("b", rows.schema, format="iceberg")
+        tx.append("b", rows)
+
+    cuts = [
+        dict(four.snapshot(at=done.transaction_id).versions)
+        for done in (before, between, tx.commit())
+    ]
+    assert cuts == [
+        {"a": 1, "b": 0, "c": 0, "d": 0},
+        {"a": 1, "c": 1, "d": 0},
+        {"a": 1, "b": 1, "c": 1, "d": 0},
+    ]
+    with pytest.raises(VersionNotFound):
+        four.table("b").at(transaction=between.transaction_id)
+
+
+@pytest.mark.usefixtures("one_millisecond")
+def test_changes_after_a_tag_have_the_transactions_of_its_millisecond(four: lw.Lake) -> None:
+    first = _commit(four, "a")
+    four.tag("present")
+    second = _commit(four, "b")
+    four.tag("first", at=first.transaction_id)
+    four.tag("again", at="present")
+    four.tag("time", at=first.timestamp)
+
+    for name in ("present", "first", "again"):
+        found = [c.transaction_id for c in four.changes(since=name)]
+        assert found == [second.transaction_id], name
+    assert four.snapshot(at="present").versions == four.snapshot(at="first").versions
+    assert list(four.changes(since="time")) == []
+
+
+def test_a_cut_by_transaction_is_right_when_clocks_disagree(four: lw.Lake) -> None:
+    with time_machine.travel(datetime.now(UTC) + timedelta(hours=1)):
+        ahead = _commit(four, "a")
+    behind = _commit(four, "b")
+
+    assert four.snapshot(at=ahead.transaction_id).versions["b"] == 0
+    assert four.table("b").at(transaction=ahead.transaction_id).version == 0
+    assert four.snapshot(at=behind.transaction_id).versions["a"] == 1
+    assert four.table("a").at(transaction=behind.transaction_id).version == 1
 
 
 def test_clocks_that_disagree_do_not_split_a_transaction(four: lw.Lake) -> None:

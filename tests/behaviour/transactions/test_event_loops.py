@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 import lakeward as lw
 from lakeward.errors import InvalidInput, TransactionClosed
 from lakeward.model import steps
+from lakeward.read.aio import AsyncRows
 from tests.behaviour.lakes import append, ids, unchanged
 
 STEPS = (
@@ -231,6 +232,37 @@ def test_reads_are_awaited(lake: lw.Lake, table: lw.Table) -> None:
         assert not await asyncio.to_thread(_workers)
 
     asyncio.run(main())
+
+
+def test_a_read_that_is_cancelled_while_it_runs_ends_after_its_batch() -> None:
+    began, release = threading.Event(), threading.Event()
+    asked: list[int] = []
+
+    class Slow:
+        def to_reader(self, **_: Any) -> pa.RecordBatchReader:
+            def batches() -> Iterator[pa.RecordBatch]:
+                for number in range(100):
+                    asked.append(number)
+                    began.set()
+                    assert release.wait(30)
+                    yield pa.record_batch({"id": [number]})
+
+            return pa.RecordBatchReader.from_batches(pa.schema({"id": pa.int64()}), batches())
+
+    async def main() -> None:
+        reading = asyncio.create_task(AsyncRows(Slow()).to_arrow())  # type: ignore[arg-type]
+        while not began.is_set():
+            await asyncio.sleep(0.01)
+        reading.cancel()
+        await asyncio.sleep(0.05)
+        assert not reading.done()
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert not await asyncio.to_thread(_workers)
+
+    asyncio.run(main())
+    assert asked == [0]
 
 
 def test_a_function_is_run_again_after_a_conflict(lake: lw.Lake, table: lw.Table) -> None:

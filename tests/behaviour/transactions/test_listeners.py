@@ -14,9 +14,17 @@ from typing import Any
 import pytest
 
 import lakeward as lw
-from lakeward.errors import Conflict, ConstraintViolation, InvalidInput, LakewardError
+from lakeward.errors import (
+    Conflict,
+    ConstraintViolation,
+    InvalidInput,
+    LakewardError,
+    StepFailed,
+    StorageError,
+    without_values,
+)
 from lakeward.model import delivery
-from lakeward.model.events import NAMES
+from lakeward.model.event_names import NAMES
 
 SCHEMA = {"id": "int64"}
 
@@ -88,6 +96,34 @@ def test_an_error_ends_a_transaction_with_an_event(opened: lw.Lake) -> None:
     assert (name, event.error, event.tables) == ("failed", "SchemaMismatch", ("t",))
     assert event.transaction_id == tx.transaction_id
     assert opened.counters()["failures"] == 1
+
+
+def test_the_event_of_an_error_has_no_values_of_rows(opened: lw.Lake) -> None:
+    seen = _heard(opened)
+
+    def misfit(tx: lw.Transaction) -> None:
+        tx.append("t", [{"id": "secret-77"}])
+
+    def condition(tx: lw.Transaction) -> None:
+        tx.delete("t", where="nothing = 'secret-77'")
+
+    for work in (misfit, condition):
+        with pytest.raises(LakewardError, match=r"secret-77|nothing"):
+            opened.run(work)
+    assert opened.wait_for_listeners()
+
+    events = _of(seen, "failed")
+    assert [e.error for e in events] == ["SchemaMismatch", "InvalidExpression"]
+    assert "secret" not in str(events)
+    assert events[0].reason.startswith("SchemaMismatch (table t, column id);")
+
+
+def test_errors_that_quote_no_values_keep_their_message_in_events() -> None:
+    plain = StorageError("The disk is full.", hint="Delete something.")
+    assert without_values(plain) == "The disk is full."
+    step = StepFailed("Step t raised ValueError: secret-77.", step="t")
+    assert without_values(step).startswith("StepFailed; ")
+    assert "secret" not in without_values(step) + without_values(KeyError("secret-77"))
 
 
 def test_a_violation_is_an_event_without_the_rows(opened: lw.Lake) -> None:

@@ -75,6 +75,17 @@ def test_inputs_without_a_row_to_write_are_recorded_all_the_same(lake: lw.Lake) 
         assert runs.newest(session, None, 5) == [run]
 
 
+def test_a_run_that_is_ratified_is_not_recorded_as_failed(lake: lw.Lake) -> None:
+    failed, done, more = (
+        runs.Run("r", "shop", state, 1, ended, {"rows": ended})
+        for state, ended in (("failed", 2), ("ratified", 3), ("ratified", 4))
+    )
+    for new, expected in ((failed, failed), (done, done), (failed, done), (more, more)):
+        with context_of(lake).database.write() as session:
+            runs.put(session, new)
+            assert runs.one(session, "r") == expected
+
+
 def test_a_cursor_moves_once_for_those_who_saw_it_at_the_same_place(lake: lw.Lake) -> None:
     first, second = Cursor(1, 4, "a"), Cursor(1, 7, "b")
     with context_of(lake).database.write() as session:

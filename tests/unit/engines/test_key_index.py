@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.engines.arrow.keys import KeyIndex, picked
+from lakeward.engines.arrow.keys import KeyIndex, equal_rows, picked
 
 _KINDS = [pa.int64(), pa.string(), pa.float64()]
 _VALUES: list[st.SearchStrategy[Any]] = [
@@ -55,6 +56,29 @@ def test_rows_are_picked_in_the_order_of_their_places(
     found = picked(pa.table({"n": pa.chunked_array(chunks)}), np.array(places, dtype=np.int64))
 
     assert found["n"].to_pylist() == [str(rows[p]) for p in places]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=3))
+def test_equal_rows_are_paired_once(data: st.DataObject, kinds: list[int]) -> None:
+    rows = st.lists(st.tuples(*(_VALUES[k] for k in kinds)), max_size=6)
+    left, right = data.draw(rows), data.draw(rows)
+    names = [str(n) for n in range(len(kinds))]
+
+    own, others = equal_rows(
+        *(pa.table(_columns(side, kinds), names=names) for side in (left, right))
+    )
+
+    counts = [
+        Counter(repr([v + 0.0 if v == 0 else v for v in r]) for r in s) for s in (left, right)
+    ]
+    paired = [
+        Counter(repr([v + 0.0 if v == 0 else v for v in side[place]]) for place in places)
+        for side, places in ((left, own.tolist()), (right, others.tolist()))
+    ]
+    assert paired[0] == paired[1] == counts[0] & counts[1]
+    assert own.tolist() == sorted(set(own.tolist()))
+    assert others.tolist() == sorted(set(others.tolist()))
 
 
 def _columns(keys: list[tuple[Any, ...]], kinds: list[int]) -> list[pa.ChunkedArray]:

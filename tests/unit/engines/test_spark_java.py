@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from lakeward.engines.spark import extra, java, trust
+from lakeward.engines.spark import extra, java, session, trust
 from lakeward.errors import MissingExtra
 
 AUTHORITY = """
@@ -157,3 +158,22 @@ def test_a_child_of_a_process_on_the_wheels_java_gets_the_same_one(
     home = java.java_home()
     monkeypatch.setenv("JAVA_HOME", home)
     assert java.java_home() == home
+
+
+@pytest.mark.parametrize(
+    ("own", "chosen"),
+    [
+        ({}, sys.executable),
+        ({"spark.pyspark.python": "/x/python"}, "/x/python"),
+        ({"spark.master": "spark://host:7077"}, None),
+    ],
+)
+def test_python_functions_run_in_this_python_on_one_machine(
+    monkeypatch: pytest.MonkeyPatch, own: dict[str, str], chosen: str | None
+) -> None:
+    around: dict[str, str] = {}
+    monkeypatch.setattr(os, "environ", around)
+
+    session._set_python(own)
+
+    assert around.get("PYSPARK_PYTHON") == chosen

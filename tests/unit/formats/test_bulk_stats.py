@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.formats.delta.columns import stats_texts
@@ -35,6 +35,7 @@ FILES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(FILES)
 def test_many_files_are_spelled_as_each_alone(
     files: list[tuple[str | None, int | None, bool]],

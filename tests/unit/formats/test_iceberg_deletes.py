@@ -16,7 +16,9 @@ from pyiceberg.manifest import (
 from pyiceberg.typedef import Record
 
 from lakeward.errors import UnsupportedFeature
+from lakeward.formats.iceberg import unused_deletes
 from lakeward.formats.iceberg.deletes import DeleteIndex
+from lakeward.formats.iceberg.private import Layout, manifest_writer
 
 _SPECS: dict[int, dict[str, Any]] = {
     0: {"fields": []},
@@ -83,3 +85,37 @@ def test_equality_deletes_without_a_partition_apply_everywhere(
 def test_deletes_of_another_format_are_refused() -> None:
     with pytest.raises(UnsupportedFeature, match="deletes in AVRO"):
         DeleteIndex(_SPECS, "here").add(_entry("EQUALITY_DELETES", 2, kind="AVRO"))
+
+
+def test_a_summary_counts_the_delete_files_that_are_gone() -> None:
+    gone = [
+        DataFile.from_args(
+            content=DataFileContent[content], record_count=rows, file_size_in_bytes=100
+        )
+        for content, rows in (("POSITION_DELETES", 3), ("EQUALITY_DELETES", 2))
+    ]
+    before = {"total-delete-files": "5", "total-position-deletes": "7"}
+
+    assert unused_deletes.counts(before, "1000", gone) == {
+        "removed-delete-files": "2",
+        "removed-position-deletes": "3",
+        "removed-equality-deletes": "2",
+        "total-delete-files": "3",
+        "total-position-deletes": "4",
+        "total-files-size": "800",
+    }
+    assert unused_deletes.counts(before, "1000", []) == {}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_manifests_of_deletes_declare_ids_as_other_engines_read_them(version: int) -> None:
+    layout = Layout(
+        b'{"type":"struct","schema-id":0,"fields":[]}',
+        b'{"spec-id":0,"fields":[]}',
+        version,
+        "deletes",
+    )
+    shape = manifest_writer(layout, None, 1)._shape
+
+    assert shape.metadata["content"] == "deletes"
+    assert '"element-id": 136, "items": "int"' in shape.schema

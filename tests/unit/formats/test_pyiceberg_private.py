@@ -14,7 +14,14 @@ import lakeward
 
 ICEBERG = Path(lakeward.__file__).parent / "formats/iceberg"
 PRIVATE = tuple(ICEBERG / f"{name}.py" for name in ("private", "memory_files", "foreign_avro"))
-PUBLIC = {"exceptions", "catalog", "partitioning", "schema", "table.name_mapping"}
+PUBLIC = {
+    "exceptions",
+    "catalog",
+    "partitioning",
+    "schema",
+    "table.name_mapping",
+    "view.metadata",
+}
 """Modules that pyiceberg documents for users."""
 
 NEEDED: dict[str, tuple[str, ...]] = {

@@ -47,6 +47,7 @@ from lakeward.model.evolution.clauses import parse_clause
                 ),
             ],
         ),
+        ("ADD `columns` int", [AddColumn("columns", pa.int32())]),
         ("RENAME COLUMN a.b TO c", [RenameColumn("a.b", "c")]),
         ("RENAME COLUMN `a.b` TO `c d`", [RenameColumn("`a.b`", "c d")]),
         ("DROP COLUMN a", [DropColumn("a")]),

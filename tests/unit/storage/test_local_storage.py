@@ -114,6 +114,18 @@ def test_listings_tell_files_and_directories(storage: LocalStorage) -> None:
     assert {f.size for f in storage.listing("t")} == {2}
 
 
+def test_a_listing_leaves_out_files_that_are_deleted_meanwhile(storage: LocalStorage) -> None:
+    for name in "abc":
+        storage.put(f"t/{name}", b"12")
+
+    found = storage.listing("t")
+    first = next(found).path
+    storage.delete(f"t/{name}" for name in "abc")
+
+    assert first in {"t/a", "t/b", "t/c"}
+    assert list(found) == []
+
+
 def test_a_file_in_the_way_of_a_directory_is_an_error_of_ours(storage: LocalStorage) -> None:
     storage.put("t", b"x")
 

@@ -1,1 +1,1 @@
-"""The commands: each asks the lake and shows the answer."""
+"""The commands: each calls the lake and prints the answer."""

@@ -1,4 +1,4 @@
-"""Commands on copies that copy nothing: `clone` and `branch …`."""
+"""Commands on copies that share their files with the original: `clone` and `branch …`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def clone(
     version: VersionOption = None,
     timestamp: TimestampOption = None,
 ) -> None:
-    """Make a table of another one's files, as they are now or were; nothing is copied."""
+    """Create a table from the files of another one, as of now or a version; no file is copied."""
     with cli.lake() as lake:
         made = lake.clone(table, name, version=version, timestamp=timestamp)
         source = int(made.history()[0].parameters["sourceVersion"])
@@ -61,12 +61,12 @@ def create(
     branch: BranchArgument,
     tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="What it is a copy of.")],
 ) -> None:
-    """Make a branch of tables, all as they are at one moment."""
+    """Create a branch of tables, all at one consistent cut."""
     _show(cli, branch, tables)
 
 
 def show(cli: Cli, branch: BranchArgument) -> None:
-    """Show where engines find a branch's tables."""
+    """Show the locations of a branch's tables, for engines."""
     _show(cli, branch)
 
 
@@ -86,7 +86,7 @@ def publish(
         str | None, typer.Option("--message", "-m", help="Why; kept with the commit.")
     ] = None,
 ) -> None:
-    """Commit all that was done on a branch, as one transaction; then the branch is over."""
+    """Commit all changes of a branch as one transaction, and end the branch."""
     with cli.lake() as lake, cli.output.working("Publishing the branch"):
         result = lake.branch(branch).publish(message=message)
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
@@ -101,7 +101,7 @@ def publish(
 
 
 def drop(cli: Cli, branch: BranchArgument) -> None:
-    """Delete a branch with all that was written on it."""
+    """Delete a branch with all its changes."""
     with cli.lake() as lake:
         lake.branch(branch).drop()
     cli.say(f"Branch {branch} is dropped.", {"branch": branch})

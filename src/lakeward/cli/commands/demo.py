@@ -1,4 +1,4 @@
-"""`demo`: a lake shown end to end, by the package `lakeward_demo` of `examples/demo`."""
+"""`demo`: shows a lake end to end, by the package `lakeward_demo` of `examples/demo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export` and `retention`: write versions of tables as files, and show how long versions last."""
+"""`export` and `retention`: write versions of tables as files; show which versions can be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakeward.cli.arguments import AtOption, TableArgument
+from lakeward.cli.arguments import AtOption, ParamOption, TableArgument
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
 
@@ -47,17 +47,20 @@ def export(
         str | None,
         typer.Option("--where", metavar="SQL", help="Only matching rows; one table only."),
     ] = None,
+    param: ParamOption = None,
 ) -> None:
     """Write tables as files that need no lake, with a manifest of versions, rows and checksums.
 
-    One table is written into the directory itself; several tables, all at one moment, into a
-    directory each. The directory appears when it is complete.
+    One table is written into the directory itself; several tables, all at one consistent cut, into
+    a directory each. The directory appears when it is complete.
     """
     from lakeward.cli.views import exports as text
+    from lakeward.model.parameter_values import of_texts
 
+    params = of_texts(param)
     single = len(tables or ()) == 1
-    if not single and (version is not None or partition_by or where is not None):
-        message = "--version, --partition-by and --where are for one table: name it."
+    if not single and (version is not None or partition_by or where is not None or params):
+        message = "--version, --partition-by, --where and --param are for one table: name it."
         raise typer.BadParameter(message)
     if at is not None and version is not None:
         raise typer.BadParameter("Give --at or --version, not both.")  # noqa: EM101
@@ -75,6 +78,7 @@ def export(
                     partition_by=partition_by or (),
                     max_rows_per_file=max_rows,
                     where=where,
+                    params=params,
                     progress=advance,
                 )
             ]
@@ -91,7 +95,7 @@ def export(
 
 
 def retention(cli: Cli, table: TableArgument) -> None:
-    """Show how far back a table can be read: versions that are promised, and all readable ones."""
+    """Show which versions of a table can be read, and which of them are promised to be kept."""
     from lakeward.cli.views import exports as text
 
     with cli.lake() as lake:

@@ -1,4 +1,4 @@
-"""The command `changes`, which prints changed rows and can follow new ones."""
+"""The command `changes`, which prints changed rows and can wait for new ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeward.cli.arguments import complete_table
+from lakeward.cli.arguments import ParamOption, complete_table
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
 from lakeward.errors import VersionNotFound
@@ -57,6 +57,7 @@ def changes(
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Rows for which this is true.")
     ] = None,
+    param: ParamOption = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="A,B,…", help="Pair deleted and inserted rows by these."),
@@ -75,17 +76,19 @@ def changes(
         ),
     ] = None,
 ) -> None:
-    """Print the rows that versions of a table inserted, updated and deleted, one to a line.
+    """Print the rows that versions of a table inserted, updated and deleted, one per line.
 
     Both ends are in the range. With --json each line is an object. Without a table, the command
     prints the transactions of the whole lake in commit order.
     """
     from lakeward.cli.output.change_lines import Lines
+    from lakeward.model.parameter_values import of_texts
 
     if follow and until is not None:
         raise typer.BadParameter("--until cannot be combined with --follow.")  # noqa: EM101
-    if table is None and (until or columns or where or key):
-        raise typer.BadParameter("Name a table for --until, --columns, --where, --key.")  # noqa: EM101
+    if table is None and (until or columns or where or key or param):
+        message = "Name a table for --until, --columns, --where, --param, --key."
+        raise typer.BadParameter(message)
     lines = Lines(as_json=cli.json, limit=limit)
     with cli.lake() as lake:
         if table is None:
@@ -98,11 +101,17 @@ def changes(
                 if not lines.transaction(change):
                     return
             return
-        chosen = {"columns": _names(columns), "where": where, "key": _names(key)}
+        chosen = {
+            "columns": _names(columns),
+            "where": where,
+            "params": of_texts(param),
+            "key": _names(key),
+        }
         for reader in _readers(lake, table, since, until, chosen, follow=follow, timeout=timeout):
-            for batch in reader:
-                if not lines.rows(batch):
-                    return
+            with cli.output.reading("Reading changes", reader) as batches:
+                for batch in batches:
+                    if not lines.rows(batch):
+                        return
 
 
 def _readers(
@@ -133,9 +142,9 @@ def _readers(
     if not follow:
         return
     for change in lake.follow(since=newest.transaction_id, tables=[name], timeout=timeout):
-        part = change.tables[name]
-        if part.version > newest.version:
-            yield part.to_reader(**chosen)
+        for part in change.tables.values():
+            if part.version > newest.version:
+                yield part.to_reader(**chosen)
 
 
 def _point(text: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""`doctor`: is the lake what it promises to be?"""
+"""`doctor`: checks that the lake keeps its guarantees."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def doctor(
         ),
     ] = False,
 ) -> None:
-    """Check every promise of the lake: the log against itself and against the published files.
+    """Check every guarantee of the lake: the log against itself and against the published files.
 
-    Says what is wrong and how to mend it. Without --fix nothing is changed, not even what opening
-    a lake repairs. Ends with code 12 when there is an error, with --fix when one remains.
+    Prints what is wrong and how to repair it. Without --fix nothing is changed, not even what
+    opening a lake repairs. Ends with code 12 if there is an error, with --fix if one remains.
     """
     from lakeward.cli.views import health as text
 

@@ -1,4 +1,4 @@
-"""Commands on a table's past: `history`, `versions`, `diff`."""
+"""Commands on the history of a table: `history`, `versions`, `diff`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quality`, `statistics`, `sla`: are promises kept, and how large are tables and columns?"""
+"""`quality`, `statistics`, `sla`: expectations, sizes of tables and columns, service levels."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def statistics(
             sizes = lake.table(table).growth(limit=growth)
             cli.answer({"table": table, "growth": sizes}, text.growth(sizes))
             return
-        found = lake.table(table).statistics(version=version, distinct=distinct or ())
+        with cli.output.working("Reading values" if distinct else "Reading the log"):
+            found = lake.table(table).statistics(version=version, distinct=distinct or ())
     cli.answer(found, text.statistics(found))
 
 
@@ -90,9 +91,9 @@ def sla(
         str | None, typer.Option("--remove", metavar="NAME", help="Remove a service level first.")
     ] = None,
 ) -> None:
-    """Show how far service levels are kept, and how much of the error budget is left.
+    """Show how far service levels are attained, and how much of the error budget is left.
 
-    They are computed from the log. Ends with code 12 when one is not kept.
+    They are computed from the log. Ends with code 12 if one is not attained.
     """
     from lakeward.cli.views import quality as text
 

@@ -28,9 +28,9 @@ def register(app: typer.Typer) -> None:
 
 
 def backup(cli: Cli, dest: NewFile) -> None:
-    """Copy the store while others go on working.
+    """Copy the store while others keep working.
 
-    A copy of a SQLite store is put back by putting it in its place.
+    To restore a SQLite store, replace its file by the copy.
     """
     with cli.lake() as lake, cli.output.working("Copying the store") as advance:
         copy = lake.backup(absolute(dest), progress=advance)
@@ -48,9 +48,9 @@ def import_store(
     cli: Cli,
     source: Annotated[Path, typer.Argument(metavar="SRC", help="What `store export` wrote.")],
 ) -> None:
-    """Import an export into a lake without tables, which is made when it is missing.
+    """Import an export into a lake without tables; create the lake if it is missing.
 
-    The lake takes its warehouse over: the store that was exported is refused from then on.
+    The lake takes over its warehouse: the store that was exported is refused from then on.
     """
     from lakeward.errors import NotFound
 
@@ -68,10 +68,10 @@ def import_store(
 
 
 def rebuild(cli: Cli) -> None:
-    """Make a lost store again from the published tables below the lake's directory.
+    """Rebuild a lost store from the published tables below the lake's directory.
 
-    What was committed and not yet published when the store was lost is gone with it. The new store
-    takes the warehouse over: the lost one is refused if it turns up again.
+    Commits that were not yet published when the store was lost are lost with it. The new store
+    takes over the warehouse: if the lost store is found again, it is refused.
     """
     from lakeward.cli.views import lakes as text
     from lakeward.errors import StoreCorrupt
@@ -95,10 +95,11 @@ def relocate(
         bool, typer.Option("--dry-run", help="Look and count, and change nothing.")
     ] = False,
 ) -> None:
-    """Make a lake whole at the place where its files were moved or copied to.
+    """Adapt a lake to the location to which its files were moved or copied.
 
-    Move the files first. `--lake` names the store where it is now, and `--warehouse` the files, if
-    they lie elsewhere. Stop everybody who uses the lake. When the command is cut off, run it again.
+    Move the files first. `--lake` is the store at its new location, and `--warehouse` that of the
+    files, if they are elsewhere. Stop everybody who uses the lake. If the command is interrupted,
+    run it again.
     """
     from lakeward.cli.output import words
     from lakeward.lake.moving import relocate as relocate_lake
@@ -118,7 +119,7 @@ def relocate(
 
 
 def _check_something_to_rebuild(cli: Cli) -> None:
-    """Make no lake where there is nothing to make it of."""
+    """Raise `LakeNotFound` if there are no published tables to rebuild a lake from."""
     from lakeward.errors import LakeNotFound
     from lakeward.lake.moving import is_published_below
 

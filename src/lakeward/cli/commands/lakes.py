@@ -26,7 +26,7 @@ def init(
         Path | None, typer.Argument(metavar="DIR", help="Where; the same as --lake.")
     ] = None,
 ) -> None:
-    """Make a lake. One that is there already is left as it is."""
+    """Create a lake. A lake that exists is not changed."""
     from lakeward.errors import InvalidInput, LakeNotFound
 
     if directory is not None and cli.lake_given not in (None, str(directory)):
@@ -64,8 +64,8 @@ def tables(cli: Cli) -> None:
 def publish(cli: Cli) -> None:
     """Publish commits that are in the log and not yet in the tables' own files.
 
-    Opening a lake does it too; this command says how much it was, and fails when something is in
-    the way.
+    Opening a lake does this too; this command prints how many versions were published, and fails if
+    one cannot be.
     """
     from lakeward.cli.views import lakes as text
 
@@ -78,7 +78,7 @@ def outcome(
     cli: Cli,
     transaction: Annotated[str, typer.Argument(metavar="TRANSACTION", help="A transaction's id.")],
 ) -> None:
-    """Tell what became of a transaction, by its id."""
+    """Show the outcome of a transaction, by its id."""
     from lakeward.cli.views import lakes as text
 
     with cli.lake() as lake:
@@ -87,7 +87,7 @@ def outcome(
 
 
 def locks(cli: Cli) -> None:
-    """List the tables that are locked: by whom, since when, and who waits for them."""
+    """List the locked tables: the holders, since when, and the transactions that wait for them."""
     from lakeward.cli.views import lakes as text
 
     with cli.lake(repair=False) as lake:

@@ -59,10 +59,10 @@ def vacuum(
     dry_run: DryRun = False,
     budget: BudgetOption = None,
 ) -> None:
-    """Delete files that no version within the retention, and nothing else, needs.
+    """Delete files that neither a version within the retention nor anything else needs.
 
     Files that tags, branches, clones, pinned readers or open transactions need are kept. Exits with
-    code 19 when there is nothing to do, and with 20 when the budget ran out first: run it again.
+    code 19 if there is nothing to do, and with 20 if the budget was spent first: run it again.
     """
     with cli.lake() as lake, cli.output.working("Vacuuming") as advance:
         result = lake.vacuum(

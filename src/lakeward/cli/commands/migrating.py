@@ -1,4 +1,4 @@
-"""`migrate`: makes tables from directories of Parquet files and from tables of another format."""
+"""`migrate`: creates tables from directories of Parquet files or tables of another format."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def migrate(
         typer.Option("--report", metavar="FILE", help="Write the report: .html, or JSON."),
     ] = None,
 ) -> None:
-    """Make a table from a directory of Parquet files, or from a table of another format.
+    """Create a table from a directory of Parquet files, or from a table of another format.
 
-    Run again, it adds new files and reports changed ones. Exits with code 19 when there was nothing
-    new, and 9 when the table differs from the source.
+    Run again, it adds new files and reports changed ones. Exits with code 19 if there was nothing
+    new, and 9 if the table differs from the source.
     """
     from lakeward.cli.views import migration as text
 

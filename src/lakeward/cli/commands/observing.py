@@ -1,4 +1,4 @@
-"""`metrics` and `lineage`: the lake in numbers, and where rows come from."""
+"""`metrics` and `lineage`: figures about the lake, and the sources of rows."""
 
 from __future__ import annotations
 
@@ -32,8 +32,16 @@ def lineage(
     column: Annotated[
         str | None, typer.Option("--column", metavar="C", help="Only of this column.")
     ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", metavar="F", help="What comes from this file, instead of a table."),
+    ] = None,
     downstream: Annotated[
         bool, typer.Option("--downstream", help="What comes from it, instead of its sources.")
+    ] = False,
+    affected: Annotated[
+        bool,
+        typer.Option("--affected", help="List what is affected if the column is dropped."),
     ] = False,
     depth: Annotated[
         int | None, typer.Option("--depth", metavar="N", min=1, help="At most so many steps.")
@@ -46,20 +54,26 @@ def lineage(
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page of HTML.")
     ] = None,
 ) -> None:
-    """Show where the rows of a table come from, as a tree, or which tables come from it.
+    """Show the sources of a table's rows as a tree, or the tables whose rows come from it.
 
     `value`: values are computed from the source. `rows`: the source decides which rows there are.
-    `unknown`: the lake does not know the source.
+    `unknown`: the source is not recorded.
     """
     from lakeward.cli.output import words
     from lakeward.errors import InvalidInput
 
+    if affected:
+        _affected(cli, table, column)
+        return
+    if file is not None and table is not None:
+        what = "--file is given beside a table."
+        raise InvalidInput(what, hint="Write lakeward lineage --file PATH.")
     if table is None and (column or depth or version is not None or downstream):
         what = "--column, --downstream, --depth and --version need a table."
         raise InvalidInput(what, hint="Write lakeward lineage TABLE.")
     with cli.lake() as lake:
         if table is None:
-            found = lake.lineage()
+            found = lake.lineage(file=file)
         else:
             direction = "downstream" if downstream else "upstream"
             found = lake.table(table).lineage(
@@ -72,6 +86,18 @@ def lineage(
         typer.echo(found.to_mermaid(), nl=False)
     else:
         cli.answer(found, (words.line(text) for text in found.tree()))
+
+
+def _affected(cli: Cli, table: str | None, column: str | None) -> None:
+    from lakeward.cli.views import lineage as text
+    from lakeward.errors import InvalidInput
+
+    if table is None or column is None:
+        what = "--affected needs a table and a column of it."
+        raise InvalidInput(what, hint="Write lakeward lineage TABLE --column C --affected.")
+    with cli.lake() as lake:
+        found = lake.table(table).affected(column)
+    cli.answer({"table": table, "column": column, "affected": found}, text.affected(found))
 
 
 def metrics(
@@ -99,7 +125,7 @@ def metrics(
 ) -> None:
     """Print the metrics of the lake once, in the text format of Prometheus.
 
-    They are those that the log has of all processes: tables, transactions, locks, publication,
+    They are computed from the log, over all processes: tables, transactions, locks, publication,
     runs, maintenance, sinks, consumers. Nothing is repaired or changed.
     """
     from lakeward.integrations.prometheus import exposition, write_textfile

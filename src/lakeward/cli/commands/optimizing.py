@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +13,13 @@ from lakeward.cli.arguments import TableArgument, complete_table
 from lakeward.cli.commands.maintenance import BudgetOption, DryRun, print_result
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
+from lakeward.errors import InvalidInput, LakewardError
 from lakeward.model.duration import to_milliseconds
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import MaintenanceRun
+
+_LOG = logging.getLogger(__name__)
 
 
 def register(app: typer.Typer) -> None:
@@ -82,7 +89,7 @@ def optimize(
     """Compact small files, cluster rows by columns, and purge deleted rows.
 
     Rewrites only files where it pays off. The rows do not change, and no writer waits or fails.
-    Exits with code 19 when there was nothing to do and 20 when the budget ran out.
+    Exits with code 19 if there was nothing to do, and 20 if the budget was spent.
     """
     with cli.lake() as lake, cli.output.working("Optimizing") as advance:
         result = lake.table(table).optimize(
@@ -136,15 +143,17 @@ def maintain(
     """Do the most valuable maintenance first: compact, cluster daily, vacuum weekly.
 
     Stops between units of work when the budget or the window ends; the next run continues there.
-    Several runs at once share the work. Exits with code 19 when there was nothing to do or the
-    window is closed, and 20 when it was stopped.
+    Several runs at once share the work. If a chore fails, the others are done, and the exit code is
+    that of the error. Exits with code 19 when there was nothing to do or the window is closed, and
+    20 when it was stopped.
     """
     from lakeward.cli.views import layout as text
 
     pause = to_milliseconds(interval, "interval") / 1000
-    while True:
+
+    def one_round() -> MaintenanceRun:
         with cli.lake() as lake, cli.output.working("Maintaining") as advance:
-            result = lake.maintain(
+            found = lake.maintain(
                 tables=tables or None,
                 window=window,
                 budget=budget,
@@ -153,13 +162,29 @@ def maintain(
                 dry_run=dry_run,
                 progress=advance,
             )
-        cli.answer(result, text.maintenance(result))
-        if not loop or dry_run:
-            break
-        time.sleep(pause)
+        cli.answer(found, text.maintenance(found))
+        return found
+
+    while loop and not dry_run:
+        try:
+            one_round()
+        except InvalidInput:
+            raise
+        except LakewardError as error:
+            # A later round may succeed: the store or the warehouse may be back by then.
+            _LOG.warning("This round of maintenance failed: %s", error)
+        _pause(pause)
+    result = one_round()
     code = {"nothing": exits.NOTHING_TO_DO, "closed": exits.NOTHING_TO_DO, "stopped": exits.STOPPED}
+    if result.failed:
+        raise typer.Exit(result.failed[0].exit_code)
     if result.state in code:
         raise typer.Exit(code[result.state])
+
+
+def _pause(seconds: float) -> None:
+    """Wait between two rounds."""
+    time.sleep(seconds)
 
 
 def _columns(given: list[str] | None) -> list[str] | None:

@@ -11,7 +11,7 @@ from lakeward.cli.context import Cli
 from lakeward.cli.program import command, group
 
 if TYPE_CHECKING:
-    from lakeward.cli.output.base import Output
+    from lakeward.cli.output.base import Advance, Output
     from lakeward.pipeline import StepResult
 
 
@@ -43,13 +43,21 @@ def run(
         str | None,
         typer.Option("--master", metavar="URL", help="Spark's master; this machine unless given."),
     ] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            "--run-id",
+            metavar="ID",
+            help="The run's id: one that was committed before is not run again.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what is new and which steps would run.")
     ] = False,
 ) -> None:
-    """Run a pipeline: take in what is new, in one transaction over all its tables.
+    """Run a pipeline: process new input, in one transaction over all its tables.
 
-    Each input has its effect once, whatever dies and however often this is run. With nothing new,
+    Each input is processed exactly once, even after crashes and repeated runs. Without new input,
     nothing is committed.
     """
     from lakeward.cli.views import pipelines as text
@@ -58,7 +66,12 @@ def run(
 
     found = load(file, pipeline)
     with cli.lake() as lake:
-        planned = found.plan(lake, landing=landing)
+        before = None if run_id is None or dry_run else found.committed(lake, run_id)
+        if before is not None:
+            cli.answer(before, text.result(before))
+            return
+        with cli.output.working("Looking for new input"):
+            planned = found.plan(lake, landing=landing)
         if dry_run:
             cli.answer(planned, text.plan(planned))
             return
@@ -69,10 +82,12 @@ def run(
             return
         from lakeward.spark import session
 
-        spark = session(lake, master=master)
+        with cli.output.working("Starting Spark"):
+            spark = session(lake, master=master)
         try:
-            observer = _StepPrinter(cli.output)
-            result = found.run(lake, spark, landing=landing, observe=observer)
+            with cli.output.working(f"Running {found.name}") as advance:
+                observer = _StepPrinter(cli.output, advance)
+                result = found.run(lake, spark, landing=landing, observe=observer, run_id=run_id)
         finally:
             spark.stop()
         cli.answer(result, text.result(result))
@@ -85,7 +100,7 @@ def runs(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many runs.")] = 20,
 ) -> None:
-    """List the newest runs of pipelines, failed ones too."""
+    """List the newest runs of pipelines, including failed ones."""
     from lakeward.cli.views import pipelines as text
 
     with cli.lake() as lake:
@@ -103,15 +118,20 @@ def show(cli: Cli, run: Annotated[str, typer.Argument(metavar="ID", help="A run'
 
 
 class _StepPrinter:
-    """Prints each step as it begins and ends."""
+    """Prints each step as it begins and ends, and counts the steps."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, advance: Advance) -> None:
         self._output = output
+        self._advance = advance
+        self._steps = (0, 0)
 
     def begins(self, table: str, number: int, of: int) -> None:
         self._output.note(f"{number}/{of}  {table} …")
+        self._steps = (number, of)
+        self._advance(number - 1, of)
 
     def ends(self, result: StepResult) -> None:
+        self._advance(*self._steps)
         dropped = sum(result.dropped.values())
         left_out = f", {dropped:,} left out" if dropped else ""
         self._output.note(f"     {result.rows:,} rows{left_out} in {result.seconds:.1f} s")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from lakeward.cli.arguments import ParamOption
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
 
@@ -34,10 +34,7 @@ def sql(
             show_default=False,
         ),
     ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="NAME=VALUE", help="A text for `:name`. Repeat it."),
-    ] = None,
+    param: ParamOption = None,
     engine: Annotated[
         str, typer.Option("--engine", metavar="datafusion|duckdb", help="What runs queries.")
     ] = "datafusion",
@@ -61,7 +58,9 @@ def sql(
     """
     if csv and (as_table or cli.json):
         raise typer.BadParameter("--csv cannot be combined with --table or --json.")  # noqa: EM101
-    params = _params(param)
+    from lakeward.model.parameter_values import of_texts
+
+    params = of_texts(param)
     with cli.lake() as lake:
 
         def run(text: str) -> None:
@@ -77,18 +76,9 @@ def sql(
         run(sys.stdin.read() if statement in (None, "-") else str(statement))
 
 
-def _params(given: list[str] | None) -> dict[str, str]:
-    out = {}
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip().isidentifier():
-            message = f"--param {text!r} is not NAME=VALUE."
-            raise typer.BadParameter(message)
-        out[name.strip()] = value
-    return out
-
-
-def _answer(lake: Lake, text: str, params: dict[str, str], engine: str, message: str | None) -> Any:
+def _answer(
+    lake: Lake, text: str, params: dict[str, Any] | None, engine: str, message: str | None
+) -> Any:
     """Return the result of a query, or of a statement that changes tables."""
     from lakeward.errors import UnsupportedFeature
 
@@ -114,13 +104,11 @@ def _show(cli: Cli, answer: Any, *, limit: int | None, csv: bool, as_table: bool
         return
     for_people = as_table or (not csv and not cli.json and sys.stdout.isatty())
     pages = answer.pages(limit=limit, size=_SHOWN if for_people else _AT_ONCE)
-    if cli.json or not for_people:
-        cli.output.rows(pages, csv=csv)
-        return
-    from lakeward.cli.views import queries as text
+    with cli.output.reading("Running the query", pages) as found:
+        if cli.json or not for_people:
+            cli.output.rows(found, csv=csv)
+            return
+        from lakeward.cli.views import queries as text
 
-    with cli.output.working("Running the query"):
-        # The first page needs the whole query, the others follow at once.
-        first = list(islice(pages, 1))
-    for page in chain(first, pages):
-        cli.answer(page, text.page(page))
+        for page in found:
+            cli.answer(page, text.page(page))

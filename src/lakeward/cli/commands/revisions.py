@@ -10,6 +10,7 @@ from lakeward.cli.context import Cli
 from lakeward.cli.program import command
 
 if TYPE_CHECKING:
+    from lakeward.lake.lake import Lake
     from lakeward.lake.records import CommitResult, Revision
 
 DryRunOption = Annotated[
@@ -53,19 +54,15 @@ def restore(
         raise typer.BadParameter("Give --at, or --version for one table.")  # noqa: EM101
     if version is not None and len(tables or ()) != 1:
         raise typer.BadParameter("--version is for one table: name it.")  # noqa: EM101
+    result = None
     with cli.lake() as lake, cli.output.working("Restoring"):
         if version is not None and tables:
-            moment = lake.table(tables[0]).at(version=version).timestamp
-            found = lake.restore(at=moment, tables=tables, dry_run=True)
-            result = None
-            if not dry_run:
-                result = lake.table(tables[0]).restore(version=version, message=message)
-        else:
+            found, result = _to_version(lake, tables[0], version, message, dry_run=dry_run)
+        elif dry_run:
             found = lake.restore(at=str(at), tables=tables or None, dry_run=True)
-            result = None
-            if not dry_run:
-                result = lake.restore(at=str(at), tables=tables or None, message=message)
-                found = result.value
+        else:
+            result = lake.restore(at=str(at), tables=tables or None, message=message)
+            found = result.value
     _answer(cli, found, result)
 
 
@@ -87,6 +84,22 @@ def undo(
             result = lake.undo(transaction, message=message)
             found = result.value
     _answer(cli, found, result)
+
+
+def _to_version(
+    lake: Lake, name: str, version: int, message: str | None, *, dry_run: bool
+) -> tuple[Revision, CommitResult | None]:
+    """Restore one table; return what was done, or would be done, and the result of the commit."""
+    from lakeward.lake.revising import Revision
+
+    table = lake.table(name)
+    table.at(version=version)  # An unknown version is an error.
+    if dry_run:
+        (made,) = table.history(since=version, until=version)
+        return lake.restore(at=made.transaction_id, tables=[name], dry_run=True), None
+    result = table.restore(version=version, message=message)
+    done = result.value
+    return Revision((), (done.table,)) if done.is_empty else Revision((done,)), result
 
 
 def _answer(cli: Cli, found: Revision, result: CommitResult | None) -> None:

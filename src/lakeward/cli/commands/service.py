@@ -1,4 +1,4 @@
-"""The service and its users: `serve`, `token create`, `token list`, `token revoke`."""
+"""The service and its users: `serve`, tokens, and members of an OpenID provider."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ def register(app: typer.Typer) -> None:
     command(token, "create")(create)
     command(token, "list")(list_tokens)
     command(token, "revoke")(revoke)
+    command(token, "allow")(allow)
+    command(token, "allowed")(allowed)
+    command(token, "disallow")(disallow)
     app.add_typer(token, name="token", rich_help_panel="Service")
 
 
@@ -51,6 +54,27 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    openid_issuer: Annotated[
+        str | None,
+        typer.Option(
+            "--openid-issuer",
+            metavar="URL",
+            help="An OpenID provider whose tokens are accepted; `token allow` gives roles.",
+            show_default=False,
+        ),
+    ] = None,
+    openid_audience: Annotated[
+        str | None,
+        typer.Option(
+            "--openid-audience",
+            metavar="NAME",
+            help="For whom the provider's tokens must be.",
+            show_default=False,
+        ),
+    ] = None,
+    openid_groups: Annotated[
+        str, typer.Option("--openid-groups", metavar="CLAIM", help="The claim with the groups.")
+    ] = "groups",
     workers: Annotated[
         int, typer.Option("--workers", min=1, help="Processes; several need PostgreSQL.")
     ] = 1,
@@ -61,21 +85,22 @@ def serve(
 ) -> None:
     """Serve the lake: a dashboard, a REST API, and an Iceberg REST catalog.
 
-    It listens on this machine only, unless --host names another address; then every request needs a
-    token. Ends with Ctrl-C or SIGTERM, after the requests that are under way.
+    It listens on this machine only, unless --host gives another address; then every request needs a
+    token. Ctrl-C or SIGTERM ends it, after the requests that are under way.
     """
-    from lakeward.web.serving import check_installed, serve_by_workers
+    from lakeward.web.serving import check_installed, log_requests, serve_by_workers
     from lakeward.web.serving import serve as run
     from lakeward.web.settings import Settings, is_loopback
 
     check_installed()
     is_own = is_loopback(host) and public_name is None
-    settings = Settings(host, port, _anonymous(anonymous, is_loopback=is_own), public_name)
-    if log:
-        _log_requests()
-    if workers > 1:
-        serve_by_workers(cli.target, cli.warehouse_given, settings, workers)
-        return
+    settings = Settings(
+        host,
+        port,
+        _anonymous(anonymous, is_loopback=is_own),
+        public_name,
+        openid=_openid(openid_issuer, openid_audience, openid_groups),
+    )
 
     def started(address: str) -> None:
         cli.say(f"Serving {cli.output.mask(cli.target)} at {address}", {"address": address})
@@ -84,6 +109,12 @@ def serve(
 
             webbrowser.open(address)
 
+    if workers > 1:
+        given = cli.warehouse_given
+        serve_by_workers(cli.target, given, settings, workers, log=log, started=started)
+        return
+    if log:
+        log_requests()
     with cli.lake() as lake:
         run(lake, cli.target, settings, started=started)
 
@@ -114,7 +145,7 @@ def create(
         str, typer.Option("--expires", metavar="TIME", help="How long it is valid; or never.")
     ] = "90d",
 ) -> None:
-    """Create an access token. It is printed once; the lake keeps a hash of it."""
+    """Create an access token. It is printed once; the store keeps only a hash of it."""
     with cli.lake() as lake:
         made = lake.create_token(
             name,
@@ -138,10 +169,63 @@ def list_tokens(cli: Cli) -> None:
 def revoke(
     cli: Cli, token_id: Annotated[str, typer.Argument(metavar="ID", help="Of the token.")]
 ) -> None:
-    """Make a token useless from now on."""
+    """Revoke a token: it is refused from now on."""
     with cli.lake() as lake:
         done = lake.revoke_token(token_id)
     cli.say(f"Token {done.token_id} for {done.name} is revoked.", done)
+
+
+def allow(
+    cli: Cli,
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="sub:…, email:… or group:… of an OpenID provider."),
+    ],
+    role: Annotated[
+        str, typer.Option("--role", metavar="reader|writer|admin", help="What they may do.")
+    ] = "reader",
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tables",
+            metavar="PATTERN",
+            help="The tables for which they may: 'gold.*'. Repeat it for more; all unless given.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Give a user or a group of an OpenID provider a role."""
+    with cli.lake() as lake:
+        made = lake.allow(name, role=role, tables=tables or "*")
+    shown = ", ".join(one.tables for one in made)
+    cli.say(f"{name} is {made[0].role.value} of {shown}.", {"members": made})
+
+
+def allowed(cli: Cli) -> None:
+    """List the roles of users and groups of an OpenID provider."""
+    from lakeward.cli.views import tokens as text
+
+    with cli.lake() as lake:
+        found = lake.allowed()
+    cli.answer({"members": found}, text.members(found))
+
+
+def disallow(cli: Cli, name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Remove all roles of a user or a group of an OpenID provider."""
+    with cli.lake() as lake:
+        lake.disallow(name)
+    cli.say(f"{name} has no role any more.", {"name": name})
+
+
+def _openid(issuer: str | None, audience: str | None, groups: str) -> dict[str, str] | None:
+    from lakeward.errors import InvalidInput
+
+    if issuer is None and audience is None:
+        return None
+    if issuer is None or audience is None:
+        what = "An OpenID provider needs both its address and the audience of its tokens."
+        raise InvalidInput(what, hint="Give --openid-issuer and --openid-audience.")
+    return {"issuer": issuer, "audience": audience, "groups_claim": groups}
 
 
 def _anonymous(given: str | None, *, is_loopback: bool) -> Role | None:
@@ -151,13 +235,3 @@ def _anonymous(given: str | None, *, is_loopback: bool) -> Role | None:
     if given is None:
         return Role.READER if is_loopback else None
     return None if given == "none" else arguments.choice(given, Role, "anonymous")
-
-
-def _log_requests() -> None:
-    import logging
-
-    logger = logging.getLogger("lakeward.web")
-    logger.setLevel(logging.INFO)
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""Rows from elsewhere: `ingest`."""
+"""`ingest`: writes rows from files, standard input or a topic into a table."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def ingest(
         bool, typer.Option("--follow", help="Wait for more messages of a topic.")
     ] = False,
 ) -> None:
-    """Take rows from files, standard input or a topic into a table, each once.
+    """Write rows from files, standard input or a topic into a table, each exactly once.
 
-    Positions are committed with the rows. Run it again, and it goes on where it was.
+    Positions in the source are committed with the rows. Run it again, and it continues after them.
     """
     from lakeward.cli.output import words
     from lakeward.model.records import to_json
@@ -109,7 +109,7 @@ def ingest(
         advance = stack.enter_context(cli.output.working(f"Taking rows into {into}"))
         from lakeward.cli.output.counted import Counted
 
-        counted = Counted(found, advance, source)
+        counted = Counted(found, advance)
         done = sink.consume(counted, epoch_rows=epoch_rows, epoch_seconds=epoch_seconds)
         version = lake.table(into).version
     rows, epochs = words.counted(done.rows, "row"), words.counted(done.epochs, "epoch")
@@ -123,7 +123,7 @@ def ingest(
 
 
 def _check(given: list[str], format_: str | None, *, replay: bool, follow: bool) -> None:
-    """Refuse options that do not go together, before the lake is opened."""
+    """Raise `InvalidInput` for options that exclude each other, before the lake is opened."""
     from lakeward.errors import InvalidInput
 
     if format_ not in (None, "parquet", "csv", "json", "arrow"):

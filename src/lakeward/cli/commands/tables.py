@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lakeward.cli.arguments import (
+    ParamOption,
     TableArgument,
     TagOption,
     TimestampOption,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN_AT_ONCE: Final = 1000
 _WRITTEN_AT_ONCE: Final = 10_000
-"""Rows that are held in memory at once."""
+"""The maximal number of rows in memory when rows are written to a pipe or a file."""
 GuardOption = Annotated[
     bool,
     typer.Option("--guard/--open", help="Keep out writers that do not go through the lake."),
@@ -78,7 +79,7 @@ def create(
     comment: Annotated[str | None, typer.Option("--comment", help="For people.")] = None,
     guard: GuardOption = True,
 ) -> None:
-    """Make an empty table."""
+    """Create an empty table."""
     from lakeward.errors import InvalidInput
     from lakeward.model.columns import parse_columns
 
@@ -151,7 +152,7 @@ def adopt(
         ),
     ] = None,
 ) -> None:
-    """Take an existing Delta or Iceberg table into the lake, with its history; no file moves."""
+    """Adopt an existing Delta or Iceberg table, with its history; no file is moved."""
     from lakeward.model.file import is_full
 
     if catalog and location is None:
@@ -222,6 +223,7 @@ def read(
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Rows for which this is true.")
     ] = None,
+    param: ParamOption = None,
     columns: Annotated[
         list[str] | None,
         typer.Option("--columns", metavar="A,B,…", help="These columns, in this order."),
@@ -242,7 +244,7 @@ def read(
         bool, typer.Option("--table", help="A table, as on a terminal, in a pipe too.")
     ] = False,
 ) -> None:
-    r"""Read rows, now or as of a version, a moment, a tag or a transaction.
+    r"""Read rows, now or as of a version, a time, a tag or a transaction.
 
     On a terminal they are shown as a table. In a pipe or a file each row is a line with tabs
     between the values, after a line with the names: a tab, a line break and a backslash inside a
@@ -250,6 +252,8 @@ def read(
     """
     if csv and (as_table or cli.json):
         raise typer.BadParameter("--csv cannot be combined with --table or --json.")  # noqa: EM101
+    from lakeward.model.parameter_values import of_texts
+
     for_people = as_table or (not csv and sys.stdout.isatty())
     if limit is None and (for_people or cli.json):
         limit = 20
@@ -261,22 +265,32 @@ def read(
         pages = snapshot.pages(
             columns=chosen,
             where=where,
+            params=of_texts(param),
             offset=offset,
             limit=limit,
             size=_SHOWN_AT_ONCE if for_people else _WRITTEN_AT_ONCE,
         )
-        if cli.json or not for_people:
-            cli.output.rows(pages, csv=csv)
-            return
-        from lakeward.cli.views import tables as text
 
-        for page in pages:
-            is_last = page.offset + page.data.num_rows == offset + (limit or 0)
-            cli.answer(page, text.page(page, is_last=is_last))
+        def total() -> int | None:
+            rows = snapshot.details().rows
+            if where is not None or rows is None:
+                return None
+            left = max(0, rows - offset)
+            return left if limit is None else min(left, limit)
+
+        with cli.output.reading(f"Reading {table}", pages, total) as found:
+            if cli.json or not for_people:
+                cli.output.rows(found, csv=csv)
+                return
+            from lakeward.cli.views import tables as text
+
+            for page in found:
+                is_last = page.offset + page.data.num_rows == offset + (limit or 0)
+                cli.answer(page, text.page(page, is_last=is_last))
 
 
 def _columns(given: list[str] | None, known: list[str]) -> list[str] | None:
-    """Names, where one text may hold several unless it is a name itself."""
+    """Return the column names; a text that is not itself a column may hold several, with commas."""
     if not given:
         return None
     names: list[str] = []

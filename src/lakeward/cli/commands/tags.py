@@ -1,4 +1,4 @@
-"""Commands on tags, which name versions: `tag create`, `tag list`, `tag drop`."""
+"""Commands on tags, which refer to versions: `tag create`, `tag list`, `tag drop`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def list_tags(cli: Cli) -> None:
 
 
 def drop(cli: Cli, name: TagArgument) -> None:
-    """Drop a tag; the versions it named are no longer kept for it."""
+    """Drop a tag; its versions are no longer kept for it."""
     with cli.lake() as lake:
         lake.untag(name)
     cli.say(f"Tag {name} is dropped.", {"tag": name})

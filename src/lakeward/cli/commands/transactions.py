@@ -33,7 +33,7 @@ def transactions(
         int, typer.Option("--limit", min=1, help="At most so many transactions.")
     ] = 20,
 ) -> None:
-    """List the newest transactions, open ones too: who, at which isolation, on which tables."""
+    """List the newest transactions, also open ones, with their actors, isolation and tables."""
     from lakeward.cli.views import lakes as text
 
     with cli.lake() as lake:
@@ -46,7 +46,7 @@ def show(
     cli: Cli,
     transaction: Annotated[str, typer.Argument(metavar="ID", help="A transaction's id.")],
 ) -> None:
-    """Show one transaction: what became of it, and the version it made of each table."""
+    """Show one transaction: its outcome, and the version that it wrote of each table."""
     from lakeward.cli.views import lakes as text
 
     with cli.lake() as lake:
@@ -60,9 +60,9 @@ def snapshot(
     cli: Cli,
     at: AtOption = None,
 ) -> None:
-    """Show one consistent cut over all tables: the version of each, to read them by.
+    """Show one consistent cut over all tables: the version of each, by which to read it.
 
-    Every transaction is in it with all its tables, or with none.
+    Every transaction is in the cut with all its tables, or with none.
     """
     from lakeward.cli.views import lakes as text
 
@@ -78,7 +78,7 @@ def violations(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many violations.")] = 20,
 ) -> None:
-    """List the newest violations of constraints, of transactions that failed too."""
+    """List the newest violations of constraints, including those by failed transactions."""
     from lakeward.cli.views import violations as text
 
     with cli.lake() as lake:

@@ -1,1 +1,1 @@
-"""What commands answer, as text and as JSON."""
+"""The answers of commands, as text and as JSON."""

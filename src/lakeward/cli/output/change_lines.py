@@ -26,7 +26,7 @@ _ADDED: Final = ("_change_type", "_commit_version", "_commit_timestamp", "_trans
 
 
 class Lines:
-    """Writes lines up to a limit."""
+    """Writes lines, at most `limit`."""
 
     def __init__(self, *, as_json: bool, limit: int | None) -> None:
         self._as_json = as_json

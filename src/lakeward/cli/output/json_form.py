@@ -1,15 +1,15 @@
-"""One JSON object on standard output, whatever happens."""
+"""Output as one JSON object on standard output, whatever happens."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from lakeward.cli.output.base import Advance, Failure, Output, View
+from lakeward.cli.output.base import Advance, Failure, Output, Part, View, show_nothing
 from lakeward.model.records import to_json
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class JsonOutput(Output):
-    """Answers for programs. Warnings become a list in the object."""
+    """Output for programs. Warnings become a list in the object."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class JsonOutput(Output):
         self._print({"error": self.mask.deeply(to_json(error))})
 
     def warn(self, text: str) -> None:
-        """Keep it for the object."""
+        """Add the warning to the object that is printed later."""
         self._warnings.append(self.mask(text))
 
     def note(self, text: str) -> None:
@@ -53,7 +53,17 @@ class JsonOutput(Output):
     @contextmanager
     def working(self, what: str) -> Generator[Advance]:  # noqa: ARG002  nothing is shown
         """Show no progress."""
-        yield lambda _done, _total: None
+        yield show_nothing
+
+    @contextmanager
+    def reading(
+        self,
+        what: str,  # noqa: ARG002  nothing is shown
+        parts: Iterable[Part],
+        total: Callable[[], int | None] = lambda: None,  # noqa: ARG002  nothing is shown
+    ) -> Generator[Iterator[Part]]:
+        """Return the parts; show no progress."""
+        yield iter(parts)
 
     def _print(self, body: dict[str, Any]) -> None:
         if self._warnings:

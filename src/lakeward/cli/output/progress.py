@@ -1,4 +1,4 @@
-"""The progress bar: how much is done, how fast, and how long the rest takes."""
+"""The progress bar: amount done, rate, and remaining time."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from lakeward.cli.output import words
 
 
 def bar(console: Console) -> Progress:
-    """A bar that disappears when the work is done."""
+    """Return a progress bar that disappears when the work is done."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         _Done(),
         _Rate(),
-        TimeElapsedColumn(),
+        _Elapsed(),
         _Remaining(compact=True),
         console=console,
         transient=True,
+        # Otherwise rows for standard output would be printed above the bar, on standard error.
+        redirect_stdout=False,
     )
 
 
 class _Done(ProgressColumn):
-    """`1,000/2,000`, or `1,000` where the total is unknown; nothing where nothing is counted."""
+    """`1,000/2,000`, or `1,000` if the total is unknown; empty if nothing is counted."""
 
     def render(self, task: Task) -> Text:
         if task.total is None and not task.completed:
@@ -44,7 +46,7 @@ class _Done(ProgressColumn):
 
 
 class _Rate(ProgressColumn):
-    """How much is done in a second."""
+    """The amount done per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -53,10 +55,17 @@ class _Rate(ProgressColumn):
         return Text(f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
 
 
+class _Elapsed(TimeElapsedColumn):
+    """The time so far, without the yellow of rich, which light backgrounds hide."""
+
+    def render(self, task: Task) -> Text:
+        return Text(super().render(task).plain)
+
+
 class _Remaining(TimeRemainingColumn):
-    """How long the rest takes, where the total is known."""
+    """The estimated remaining time, if the total is known."""
 
     def render(self, task: Task) -> Text:
         if task.total is None or task.time_remaining is None:
             return Text("")
-        return Text.assemble("about ", super().render(task), " left")
+        return Text(f"about {super().render(task).plain} left")

@@ -36,7 +36,7 @@ def write_csv(pages: Iterable[Page]) -> None:
 
 
 def write_json(pages: Iterator[Page], warnings: Sequence[str]) -> None:
-    """Write one object: the page's facts, its `rows`, and whether others follow (`more`)."""
+    """Write one object: facts of the first page, all `rows`, and whether more exist (`more`)."""
     page = next(pages)
     facts = {k: v for k, v in _facts(page).items() if k != "more"}
     sys.stdout.write(orjson.dumps(facts).decode()[:-1] + ',"rows":[')
@@ -78,7 +78,7 @@ def _write(
 
 
 def _texts(page: Page) -> Iterator[pa.Array]:
-    """The values of each column as text, null where they are null."""
+    """Yield the values of each column as text; nulls stay null."""
     for number, column in enumerate(page.data.columns):
         kind, types = column.type, pa.types
         if types.is_dictionary(kind):
@@ -101,13 +101,13 @@ def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _decimal_point(texts: pa.Array) -> pa.Array:
-    """Floats with a point where they are whole, as `20.0`."""
+    """Return floats as text with a decimal point even if they are whole: `20.0`."""
     whole = pc.match_substring_regex(texts, r"^-?\d+$")
     return pc.if_else(whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
 
 
 def _text(value: Any) -> str | None:
-    """Bytes as hexadecimal digits, and nested values as JSON."""
+    """Return a value as text: bytes as hexadecimal digits, nested values as JSON; None for None."""
     if value is None or isinstance(value, str):
         return value
     return value.hex() if isinstance(value, bytes) else orjson.dumps(to_json(value)).decode()

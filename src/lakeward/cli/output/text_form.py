@@ -1,33 +1,34 @@
-"""Text for people: tables and colours on a terminal, plain lines elsewhere."""
+"""Output as text for people: tables and colours on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.cli.output.base import Advance, Failure, Output, View
+from lakeward.cli.output.base import Advance, Failure, Output, Part, View, show_nothing
 from lakeward.cli.output.words import printable
 
 if TYPE_CHECKING:
     from lakeward.lake.records import Page
 
 PATIENCE_SECONDS: Final = 1.0
-"""How long something may take before a progress bar appears."""
+"""How long work may take before a progress bar appears."""
 _UNBROKEN: Final = 10_000
-"""The width of a line in a pipe, so that programs get whole lines."""
+"""The width of a line in a pipe, so that lines are not broken for programs."""
 
 
 class TextOutput(Output):
-    """Answers for people: no colours with `NO_COLOR` or in a pipe, where lines stay whole too."""
+    """Output for people: no colours with `NO_COLOR` or in a pipe, where lines are not broken."""
 
     def __init__(self, *, utc: bool = False) -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class TextOutput(Output):
                 self._out.print(piece)
 
     def rows(self, pages: Iterator[Page], *, csv: bool) -> None:
-        """Write rows as lines, with the values as they are."""
+        """Write rows as lines of plain values."""
         from lakeward.cli.output.rows import write_csv, write_lines
 
         (write_csv if csv else write_lines)(pages)
@@ -56,21 +57,21 @@ class TextOutput(Output):
             self._print_error(failure.hint, "")
 
     def warn(self, text: str) -> None:
-        """Print it beside the answer."""
+        """Print the warning on standard error."""
         self._print_error(f"warning: {text}", words.WARNING, head="warning:")
 
     def note(self, text: str) -> None:
-        """Print it beside the answer."""
+        """Print the note on standard error."""
         self._print_error(text, "dim")
 
     @contextmanager
     def working(self, what: str) -> Generator[Advance]:
-        """A bar on standard error, once a second has passed and only on a terminal.
+        """Show a progress bar on standard error after a second, only on a terminal.
 
-        Loops in the block that count their work move it, without being handed anything.
+        Loops in the block that count their work advance it, without access to the bar.
         """
         if not self._err.is_terminal:
-            yield lambda _done, _total: None
+            yield show_nothing
             return
         from lakeward.cli.output.progress import bar
         from lakeward.model.progress import reported
@@ -93,6 +94,28 @@ class TextOutput(Output):
             patience.join()
             progress.stop()
 
+    @contextmanager
+    def reading(
+        self, what: str, parts: Iterable[Part], total: Callable[[], int | None] = lambda: None
+    ) -> Generator[Iterator[Part]]:
+        """Return the parts; the bar counts rows that go to a file, and never mixes with others."""
+        if not self._err.is_terminal:
+            yield iter(parts)
+        elif _is_file(sys.stdout):
+            with self.working(what) as advance:
+                yield _counted(parts, advance, total())
+        else:
+            yield self._awaited(what, iter(parts))
+
+    def _awaited(self, what: str, parts: Iterator[Part]) -> Iterator[Part]:
+        """Yield the parts, with a bar while the next one takes more than a second."""
+        while True:
+            with self.working(what):
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part
+
     def _print_error(self, text: str, style: str, *, head: str = "") -> None:
         line = Text(printable(self.mask(text), lines=True))
         if head:
@@ -106,6 +129,23 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Raise, so that `program` ends the command; rich would end the process."""
         raise BrokenPipeError
+
+
+def _counted(parts: Iterable[Part], advance: Advance, total: int | None) -> Iterator[Part]:
+    done = 0
+    advance(done, total)
+    for part in parts:
+        yield part
+        done += part.num_rows if hasattr(part, "num_rows") else part.data.num_rows
+        advance(done, total)
+
+
+def _is_file(stream: TextIO) -> bool:
+    """Whether a stream is written to a file, not to a terminal or into a pipe."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _console(*, stderr: bool) -> Console:

@@ -1,7 +1,7 @@
-"""How values look to a person: sizes, counts, moments, cells.
+"""Values as text for people: sizes, counts, times, cells.
 
-Whatever comes from outside (names, rows, paths) goes through `printable`: control characters are
-spelled out, so that data cannot move the cursor or colour the terminal.
+All text from outside (names, rows, paths) goes through `printable`: control characters are escaped,
+so that data cannot move the cursor or colour the terminal.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from rich.text import Text
 from lakeward.model.records import to_json
 
 WARNING: Final = "magenta"
-"""A colour that is read on light and dark backgrounds; yellow is not."""
+"""A colour that is legible on light and dark backgrounds; yellow is not."""
 _LONGEST: Final = 200
 _zone: ContextVar[tzinfo | None] = ContextVar("zone", default=None)
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Text with control characters, and what is no Unicode, spelled out.
+    """Return text with control characters and invalid Unicode escaped.
 
     Args:
-        text: From anywhere.
-        lines: Keep line breaks.
+        text: Text from any source.
+        lines: Whether to keep line breaks.
     """
     text = text.encode("utf-8", "backslashreplace").decode()
     if text.isprintable():
@@ -41,7 +41,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def cell(value: Any) -> Text:
-    """A value of a row."""
+    """Return a value of a row as a cell of a grid."""
     import orjson
 
     if value is None:
@@ -58,7 +58,7 @@ def cell(value: Any) -> Text:
 
 
 def size(count: int | None) -> str:
-    """Bytes in units that people read."""
+    """Return a number of bytes in readable units."""
     if count is None:
         return "?"
     amount, unit = float(count), 0
@@ -68,17 +68,17 @@ def size(count: int | None) -> str:
 
 
 def number(count: int | None) -> str:
-    """A count with its thousands apart."""
+    """Return a count with separators of thousands."""
     return "?" if count is None else f"{count:,}"
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return a number with its noun: `1 file`, `2 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def moment(when: datetime | None) -> str:
-    """A moment in the user's zone, as `--timestamp` takes it."""
+    """Return a time in the user's zone, in the form that `--timestamp` accepts."""
     if when is None:
         return "–"
     local = when.astimezone(_zone.get())
@@ -87,7 +87,7 @@ def moment(when: datetime | None) -> str:
 
 @contextmanager
 def in_zone(zone: tzinfo | None) -> Generator[None]:
-    """Show moments in a zone; None for the user's own."""
+    """Show times in a zone during the block; None for the user's zone."""
     before = _zone.set(zone)
     try:
         yield
@@ -101,7 +101,7 @@ def grid(
     *,
     right: Collection[str] = (),
 ) -> Table:
-    """A table of rows.
+    """Return a table of rows.
 
     Args:
         columns: Headings.
@@ -118,7 +118,7 @@ def grid(
 
 
 def facts(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
-    """Names and values, one pair to a line."""
+    """Return a table of names and values, one pair per line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -129,19 +129,19 @@ def facts(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
 
 
 def versions(found: Mapping[str, int]) -> Iterator[RenderableType]:
-    """A grid of tables with their versions; nothing where there are none."""
+    """Yield a grid of tables with their versions, if there are any."""
     if found:
         lines = ((name, str(version)) for name, version in found.items())
         yield grid(["table", "version"], lines, right=("version",))
 
 
 def line(text: str, style: str = "") -> Text:
-    """A line of text that may hold names, paths and other text from outside."""
+    """Return a line of text that may contain text from outside, made safe by `printable`."""
     return Text(printable(text), style=style)
 
 
 def heading(text: str) -> Text:
-    """The title of a part."""
+    """Return the title of a section."""
     return Text(printable(text), style="bold")
 
 
@@ -152,7 +152,7 @@ def _short(text: str) -> str:
 def _moves(character: str, *, lines: bool) -> bool:
     if character == "\n":
         return not lines
-    # Controls, and the marks that turn the direction of text around.
+    # Control characters, and the marks that change the direction of text.
     return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 

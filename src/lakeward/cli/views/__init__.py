@@ -1,1 +1,1 @@
-"""The records of the lake as text for people, one function to a record."""
+"""The records of the lake as text for people, one function per record."""

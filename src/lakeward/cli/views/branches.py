@@ -1,4 +1,4 @@
-"""Branches: their tables, where these are, and what publishing them would do."""
+"""Branches as text: their tables and locations, and what publishing them would do."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def branch(found: BranchInfo) -> Iterator[RenderableType]:
-    """One branch, a line to each of its tables."""
+    """Show one branch, one line per table."""
     yield words.line(f"Branch {found.branch}")
     rows = ((t.table, str(t.base_version), t.location) for t in found.tables)
     yield words.grid(("table", "from version", "location"), rows, right=("from version",))
 
 
 def branches(found: Sequence[BranchInfo]) -> Iterator[RenderableType]:
-    """All branches, a line to each."""
+    """Show all branches, one line per branch."""
     if not found:
         yield Text("The lake has no branches.")
         return
@@ -34,7 +34,7 @@ def branches(found: Sequence[BranchInfo]) -> Iterator[RenderableType]:
 
 
 def diff(found: Sequence[BranchDiff]) -> Iterator[RenderableType]:
-    """What publishing would do to each table, and the conflicts that prevent it."""
+    """Show what publishing would do to each table, and the conflicts that prevent it."""
     rows = (
         (
             t.table,

@@ -1,4 +1,4 @@
-"""Shows exports, and how far back tables can be read."""
+"""Exports and retention of tables as text."""
 
 from __future__ import annotations
 

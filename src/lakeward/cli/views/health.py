@@ -1,4 +1,4 @@
-"""What the doctor found."""
+"""The report of the doctor as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STYLES: Final = {
 
 
 def report(found: Report) -> Iterator[RenderableType]:
-    """One paragraph to a finding, and a verdict."""
+    """Show one paragraph per finding, and a verdict."""
     if found.mended is not None:
         yield from _mended(found.mended)
     for finding in found.findings:
@@ -57,6 +57,11 @@ def _mended(mended: Mended) -> Iterator[RenderableType]:
         f"{n}, {words.counted(c, 'version')} published again" for n, c in mended.published.items()
     ]
     done += [f"{name} entered into the Iceberg catalog again" for name in mended.entered]
+    done += [
+        f"{n}, {words.counted(c, 'row')} of the statistics index inserted"
+        for n, c in mended.indexed.items()
+    ]
+    done += [f"{name} got a checkpoint in place of lost commits" for name in mended.checkpoints]
     if mended.expired:
         done.append(f"{words.counted(mended.expired, 'transaction')} of dead processes closed")
     for what in done:

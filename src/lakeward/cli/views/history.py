@@ -1,4 +1,4 @@
-"""Versions of a table, and what changed between two of them."""
+"""Versions of a table, and the changes between two of them, as text."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def versions(
     more: bool = False,
     tables: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Iterator[RenderableType]:
-    """Versions in the order given, one line to each.
+    """Show versions in the order given, one line per version.
 
     Args:
-        table: Whose versions they are.
+        table: The table of the versions.
         found: The versions.
-        more: Whether older ones were left out.
-        tables: The versions of all tables of each transaction, where these are shown.
+        more: Whether older versions were left out.
+        tables: The versions of all tables of each transaction, if these are shown.
     """
     if not found:
         yield Text(f"Table {table} has no version there.")
@@ -67,7 +67,7 @@ def versions(
 
 
 def diff(found: Diff, *, listed: int) -> Iterator[RenderableType]:
-    """The numbers first, then the changes; of files and partitions at most `listed`."""
+    """Show the numbers first, then the changes; at most `listed` files and partitions."""
     yield words.heading(f"{found.table}: version {found.from_version} → {found.to_version}")
     if found.is_empty:
         yield Text("Nothing differs.")
@@ -114,7 +114,7 @@ def trail(found: TrailReport) -> Iterator[RenderableType]:
 
 
 def audit(found: Sequence[AuditRecord], *, more: bool) -> Iterator[RenderableType]:
-    """Entries of the audit trail, one line to each."""
+    """Show entries of the audit trail, one line per entry."""
     yield words.grid(
         ["table", "entry", "at", "actor", "action", "version", "transaction"],
         (

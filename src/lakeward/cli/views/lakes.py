@@ -1,4 +1,4 @@
-"""Answers about the lake as a whole: tables, outcomes, locks, cuts, transactions."""
+"""Answers about the lake as a whole, as text: tables, outcomes, locks, cuts, transactions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCK_COLUMNS: Final = ("table", "", "mode", "transaction", "actor", "process", 
 
 
 def tables(lake: str, found: Sequence[TableInfo]) -> Iterator[RenderableType]:
-    """All tables of a lake, one line to each."""
+    """Show all tables of a lake, one line per table."""
     if not found:
         yield Text(f"The lake {lake} has no tables yet.")
         return
@@ -49,7 +49,7 @@ def tables(lake: str, found: Sequence[TableInfo]) -> Iterator[RenderableType]:
 
 
 def published(versions: Mapping[str, int]) -> Iterator[RenderableType]:
-    """How many versions of each table were published."""
+    """Show how many versions of each table were published."""
     if not versions:
         yield Text("Everything is published; nothing was owed.")
     for name, count in versions.items():
@@ -57,7 +57,7 @@ def published(versions: Mapping[str, int]) -> Iterator[RenderableType]:
 
 
 def rebuilt(found: Rebuilt) -> Iterator[RenderableType]:
-    """The tables of a rebuilt store, then what is missing."""
+    """Show the tables of a rebuilt store, then what is missing."""
     count = words.counted(len(found.tables), "table")
     yield words.line(f"The store {found.lake} is rebuilt with {count}.")
     yield from words.versions(found.tables)
@@ -69,13 +69,13 @@ def rebuilt(found: Rebuilt) -> Iterator[RenderableType]:
 
 
 def outcome(found: Outcome) -> Iterator[RenderableType]:
-    """What became of a transaction."""
+    """Show the outcome of a transaction."""
     yield words.line(f"Transaction {found.transaction_id} is {_state(found)}.")
     yield from words.versions(found.versions)
 
 
 def locks(found: Sequence[TableLock]) -> Iterator[RenderableType]:
-    """The locks that are held, a line to each transaction that holds or waits."""
+    """Show the locks, one line per transaction that holds or waits."""
     if not found:
         yield Text("No table is locked.")
         return
@@ -98,7 +98,7 @@ def _lock_cells(source: TableLock | LockWait) -> tuple[str, ...]:
 
 
 def cut(found: Cut) -> Iterator[RenderableType]:
-    """One cut over all tables, one line to a table."""
+    """Show one cut over all tables, one line per table."""
     if not found.tables:
         yield Text("There is no table in the cut.")
         return
@@ -110,11 +110,11 @@ def cut(found: Cut) -> Iterator[RenderableType]:
 
 
 def transactions(found: Sequence[TransactionRecord], *, more: bool) -> Iterator[RenderableType]:
-    """Transactions, one line to each; `more` says that older ones follow."""
+    """Show transactions, one line per transaction; `more` if older ones exist."""
     if not found:
         yield Text("There is no such transaction.")
         return
-    # Only an open one needs its lease.
+    # Only open transactions have a lease worth showing.
     leased = ["lease until"] if any(t.ended is None for t in found) else []
     yield words.grid(
         ["transaction", "state", "isolation", "opened", *leased, "actor", "tables", "message"],
@@ -137,7 +137,7 @@ def transactions(found: Sequence[TransactionRecord], *, more: bool) -> Iterator[
 
 
 def transaction(found: TransactionRecord) -> Iterator[RenderableType]:
-    """One transaction: what became of it, and the versions that it made."""
+    """Show one transaction: its outcome, and the versions that it wrote."""
     yield words.heading(f"Transaction {found.transaction_id}")
     pairs: list[tuple[str, RenderableType]] = [
         ("state", _state(found)),

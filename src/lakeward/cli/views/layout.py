@@ -1,4 +1,4 @@
-"""The health of tables, and rounds of maintenance."""
+"""The health of tables, and rounds of maintenance, as text."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ def maintenance(run: MaintenanceRun) -> Iterator[RenderableType]:
             for d in run.done
         )
         yield words.grid(["table", "what", "state", "why", "gained"], rows)
-    elif not run.left:
+    elif not run.left and not run.failed:
         yield words.line("Nothing is worth doing.")
+    for failure in run.failed:
+        what = f"{failure.chore.kind} of {failure.chore.table} failed: {failure.error}"
+        yield words.line(what)
     if run.left:
         yield words.line(f"{words.counted(len(run.left), 'chore')} left: run it again.")
 

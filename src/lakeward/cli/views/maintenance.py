@@ -1,4 +1,4 @@
-"""Plans and runs of maintenance."""
+"""Plans and runs of maintenance as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of migrations."""
+"""Reports of migrations as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines: what a run would do, what it did, and what is kept of it."""
+"""Pipelines as text: what a run would do, what it did, and its record in the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan(found: PipelinePlan) -> Iterator[RenderableType]:
-    """The steps in their order."""
+    """Show the steps in their order, with their new input."""
     yield words.heading(f"Pipeline {found.pipeline}, one transaction:")
     yield words.grid(
         ["table", "format", "mode", "runs", "from"],
@@ -37,7 +37,7 @@ def plan(found: PipelinePlan) -> Iterator[RenderableType]:
 
 
 def result(found: RunResult) -> Iterator[RenderableType]:
-    """The steps of a run, and the versions they made."""
+    """Show the steps of a run, and the versions that they wrote."""
     if not found.committed:
         yield Text(f"{found.pipeline}: nothing new, nothing committed.")
         yield from _noted(n.message for n in found.notices)
@@ -63,7 +63,7 @@ def result(found: RunResult) -> Iterator[RenderableType]:
 
 
 def runs(found: Sequence[RunRecord]) -> Iterator[RenderableType]:
-    """Runs, one line to each."""
+    """Show runs, one line per run."""
     if not found:
         yield Text("No pipeline has run.")
         return
@@ -86,7 +86,7 @@ def runs(found: Sequence[RunRecord]) -> Iterator[RenderableType]:
 
 
 def run(found: RunRecord) -> Iterator[RenderableType]:
-    """What matters of one run; `--json` has all."""
+    """Show the most important facts of one run; `--json` has all."""
     bundle = found.bundle
     yield words.heading(f"Run {found.run} of {found.pipeline}")
     pairs = [("state", found.state), ("started", str(bundle.get("started")))]

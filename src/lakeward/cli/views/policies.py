@@ -1,4 +1,4 @@
-"""Policies, and plans of changes to them."""
+"""Policies, and plans of changes to them, as text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def effective(found: EffectivePolicy) -> Iterator[RenderableType]:
 
 
 def plan(found: Sequence[PolicyChange]) -> Iterator[str]:
-    """Show each pattern with a line for each field that changes."""
+    """Yield, for each pattern, a line with it and a line for each field that changes."""
     if not found:
         yield "The lake has these policies already: nothing has to change."
     marks = {"set": "+", "change": "~", "remove": "-"}

@@ -1,4 +1,4 @@
-"""The quality of tables, and service levels: each with its value and its verdict."""
+"""The quality of tables, and service levels, as text: each with its value and its verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH: Final = 20
 
 
 def quality(found: Sequence[Quality]) -> Iterator[RenderableType]:
-    """A table of expectations to each table, and a verdict."""
+    """Show a grid of expectations for each table, and a verdict."""
     if not found:
         yield Text("No table has expectations.")
         return
@@ -41,7 +41,7 @@ def quality(found: Sequence[Quality]) -> Iterator[RenderableType]:
 
 
 def service_levels(found: Sequence[Attainment]) -> Iterator[RenderableType]:
-    """A line to each service level."""
+    """Show one line per service level."""
     if not found:
         yield Text("No service level is declared.")
         return
@@ -63,12 +63,12 @@ def service_levels(found: Sequence[Attainment]) -> Iterator[RenderableType]:
 
 
 def value(number: float) -> str:
-    """A number as people read it."""
+    """Return a number in readable form."""
     return f"{number:,.0f}" if number == int(number) else f"{number:.4g}"
 
 
 def plot(values: Sequence[float | None]) -> str:
-    """Values as bars, oldest first; a dot where nothing was measured."""
+    """Return values as bars, oldest first; a dot where nothing was measured."""
     shown = list(values)[-_WIDTH:]
     known = [v for v in shown if v is not None]
     if not known:

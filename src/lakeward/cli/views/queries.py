@@ -1,4 +1,4 @@
-"""The rows of a query."""
+"""The rows of a query as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows what a restore or undo did, or would do."""
+"""What a restore or undo did, or would do, as text."""
 
 from __future__ import annotations
 

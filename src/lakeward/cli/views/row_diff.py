@@ -1,4 +1,4 @@
-"""Shows row differences for people: counts, then some rows with old and new values in colour."""
+"""Differences of rows as text: counts, then some rows with old and new values in colour."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _values(row: Mapping[str, Any]) -> str:
 def _pair(old: Mapping[str, Any], new: Mapping[str, Any]) -> Text:
     line = Text("~ ", style=words.WARNING)
     for name, value in new.items():
-        if old[name] == value:
+        # NaN differs from itself, and is written alike.
+        if old[name] == value or repr(old[name]) == repr(value):
             line.append(words.printable(f"{name}={value} "), style="default")
             continue
         line.append(words.printable(f"{name}="), style="default")

@@ -1,4 +1,4 @@
-"""The schemas of a table."""
+"""The schemas of a table as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def schemas(found: Sequence[SchemaVersion]) -> Iterator[RenderableType]:
-    """Each schema: its number and versions, who made it, when and why, and its columns."""
+    """Show each schema: number, versions, operation, actor, time and message, and its columns."""
     for schema in found:
         until = "now" if schema.until is None else str(schema.until)
         yield words.heading(f"schema {schema.number}: versions {schema.since} to {until}")

@@ -1,4 +1,4 @@
-"""The statistics of a table: its columns, and its size over versions."""
+"""The statistics of a table as text: its columns, and its size over versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.lake.records import ColumnStatistics, Growth, TableStatistics
 
 
 def statistics(found: TableStatistics) -> Iterator[RenderableType]:
-    """A line of sizes, and a line to each column."""
+    """Show a line of sizes, and one line per column."""
     rows = "an unknown number of rows" if found.rows is None else words.counted(found.rows, "row")
     files = words.counted(found.files, "file")
     yield words.heading(f"{found.table}, version {found.version}")
@@ -34,7 +34,7 @@ def statistics(found: TableStatistics) -> Iterator[RenderableType]:
 
 
 def growth(found: Sequence[Growth]) -> Iterator[RenderableType]:
-    """A line to each version, and a plot of the rows."""
+    """Show one line per version, and a plot of the row counts."""
     yield words.grid(
         ["version", "when", "operation", "rows", "files", "size"],
         (

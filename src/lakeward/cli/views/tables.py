@@ -1,4 +1,4 @@
-"""One table in detail, and a page of its rows."""
+"""One table in detail, and a page of its rows, as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def table(found: TableDetails) -> Iterator[RenderableType]:
-    """Facts first, then columns, checks and properties."""
+    """Show facts first, then columns, constraints and properties."""
     yield words.heading(found.name)
     yield words.facts(_facts(found))
     yield Text("")
@@ -31,7 +31,7 @@ def table(found: TableDetails) -> Iterator[RenderableType]:
 
 
 def page(found: Page, *, is_last: bool) -> Iterator[RenderableType]:
-    """The rows, and where in the table they are; `is_last` if no more were asked for."""
+    """Show the rows and their positions; `is_last` if this is the last page requested."""
     values, schema = found.columns(), found.data.schema
     lines = ([words.cell(column[n]) for column in values] for n in range(found.data.num_rows))
     yield words.grid(schema.names, lines, right=[f.name for f in schema if is_number(f.type)])
@@ -70,6 +70,6 @@ def _guard(found: TableDetails) -> str:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether values of a type are numbers."""
+    """Return whether values of a type are numbers."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

@@ -1,4 +1,4 @@
-"""Shows tags: the versions they name, and why."""
+"""Tags as text: their versions, and why they were created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens of the service, without their secrets."""
+"""Access tokens without their secrets, and members of an OpenID provider, as text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.text import Text
 from lakeward.cli.output import words
 
 if TYPE_CHECKING:
-    from lakeward.lake.records import Token
+    from lakeward.lake.records import Member, Token
 
 
 def tokens(found: Sequence[Token]) -> Iterator[RenderableType]:
-    """All tokens, a line to each."""
+    """Show all tokens, one line per token."""
     if not found:
         yield Text("The lake has no tokens.")
         return
@@ -33,6 +33,15 @@ def tokens(found: Sequence[Token]) -> Iterator[RenderableType]:
         for t in found
     )
     yield words.grid(header, rows)
+
+
+def members(found: Sequence[Member]) -> Iterator[RenderableType]:
+    """Show the roles of users and groups of an OpenID provider, one line per role."""
+    if not found:
+        yield Text("No user and no group of an OpenID provider has a role.")
+        return
+    rows = ((m.name, m.role.value, m.tables, m.actor, words.moment(m.created)) for m in found)
+    yield words.grid(("name", "role", "tables", "given by", "since"), rows)
 
 
 def _state(token: Token) -> str:

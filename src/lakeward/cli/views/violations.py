@@ -1,4 +1,4 @@
-"""Violations of constraints."""
+"""Violations of constraints as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.lake.records import ViolationRecord
 
 
 def violations(found: Sequence[ViolationRecord], *, more: bool) -> Iterator[RenderableType]:
-    """Violations, one line to each, newest first."""
+    """Show violations, one line per violation, newest first."""
     if not found:
         yield Text("No constraint was violated.")
         return

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.leaves import positions_in_file
 from lakeward.model.types import Field, Primitive
 from lakeward.model.values import Value
 
@@ -30,7 +31,7 @@ _SALTS: Final = (
 )
 _BLOCK: Final = 32
 _HEADER: Final = bytes.fromhex("1c1c00001c1c00001c1c000000")
-"""Split block, XXH64, uncompressed: all that follows a header's number of bytes."""
+"""The header after its number of bytes: split block, XXH64, uncompressed."""
 _FIRST: Final = 0x15
 _WHOLE: Final = {"int8": "INT32", "int16": "INT32", "int32": "INT32", "int64": "INT64"}
 _PHYSICAL: Final = {**_WHOLE, "date": "INT32", "string": "BYTE_ARRAY"}
@@ -54,7 +55,7 @@ def file_may_have(
     Args:
         filesystem: Where the file is.
         path: The file's path in the filesystem.
-        wanted: Values by column; columns are named as in the file.
+        wanted: Values by column; columns have their names in the file.
         by_id: Find columns by field id; a column without the id is not probed.
     """
     try:
@@ -108,9 +109,8 @@ def xxh64(data: bytes, seed: int = 0) -> int:
 
 def _places(metadata: pq.FileMetaData, fields: Sequence[Field], *, by_id: bool) -> dict[Field, int]:
     """Return the positions in a file of those columns that can be probed in it."""
-    schema = metadata.schema
-    names = {schema.column(n).path: n for n in range(metadata.num_columns)}
-    arrow = schema.to_arrow_schema() if by_id else None
+    names = positions_in_file(metadata, [field.name for field in fields])
+    arrow = metadata.schema.to_arrow_schema() if by_id else None
     out = {}
     for field in fields:
         if field.name not in names:
@@ -151,7 +151,7 @@ def _block_has(file: pa.NativeFile, first: int, blocks: int, found: int) -> bool
 
 
 def _number_of_bytes(header: bytes) -> tuple[int, int]:
-    """Return the filter's size in bytes and where that number ends; zeros if this is no header."""
+    """Return the filter's size in bytes and where that number ends; zeros if it is no header."""
     if not header or header[0] != _FIRST:
         return 0, 0
     found = shift = 0

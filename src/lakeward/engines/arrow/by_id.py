@@ -1,8 +1,8 @@
-"""The columns of a Parquet file as columns of a table, found by field ids at every depth.
+"""Finds the columns of a table in a Parquet file by field ids, at every depth, and converts them.
 
-A file keeps the names and types that its columns had when it was written. The ids in its footer say
-which columns of the table they are: since then these may have been renamed, widened or moved. A
-file without any ids is read by names.
+A file has the names and types that its columns had when it was written. The ids in its footer tell
+which columns of the table they are: these may have been renamed, widened or moved since. Columns of
+a file without any ids are found by names.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.engines.arrow.values import arrow_value
 from lakeward.errors import CorruptTable
 from lakeward.model.schema import Schema
 from lakeward.model.types import (
@@ -28,29 +29,28 @@ from lakeward.model.types import (
     arrow_type,
     file_id,
 )
-from lakeward.model.values import from_neutral
 
 FIELD_ID: Final = b"PARQUET:field_id"
 
 Names: TypeAlias = Mapping[tuple[str, ...], int]
-"""Field ids by the path of names that leads to a field: `element`, `key` and `value` are names."""
+"""Field ids by the path of names to a field: `element`, `key` and `value` are names, too."""
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 class Hints(Protocol):
-    """What a table's metadata says of columns beyond its schema; asked for only where needed."""
+    """What a table's metadata says about columns beyond its schema; read only if needed."""
 
     @property
     def names(self) -> Names | None:
-        """The ids of columns in files without ids; None where nothing is said of them."""
+        """The ids of columns in files without ids; None if the metadata has no such mapping."""
 
     @property
     def defaults(self) -> Mapping[int, Any]:
-        """By field id, the value of a column in files that lack it, in the neutral spelling."""
+        """By field id, the neutral value of a column in files that lack the column."""
 
 
 class OwnNames:
-    """Hints of a schema alone: in files without ids a column goes by the schema's name."""
+    """Hints from a schema alone: columns of files without ids are found by the schema's names."""
 
     defaults: Final[Mapping[int, Any]] = {}
 
@@ -59,16 +59,17 @@ class OwnNames:
 
     @cached_property
     def names(self) -> Names | None:
-        """The ids in the schema, by names."""
+        """The ids in the schema, by paths of names."""
         return dict(_paths([arrow_field(f) for f in self._schema], ()))
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column of the table as one file has it, under the name `source`, or lacks it (None).
+    """A column of the table in one file: its name there, `source`, or None if the file lacks it.
 
-    It `is_plain` if the file has it under its own name and in its own shape. `convert` makes the
-    table's column of the file's column, or of any array as long where the file lacks it.
+    `is_plain` if the file has the column under the table's name and in the table's type. `convert`
+    converts the file's column to the table's; if the file lacks the column, it takes any array of
+    the same length.
     """
 
     field: Field
@@ -78,35 +79,37 @@ class FileColumn:
 
 
 class FileShape:
-    """How files that have one Parquet schema hold the columns of the table."""
+    """How files with one Parquet schema store the columns of the table."""
 
     def __init__(self, physical: pa.Schema, schema: Schema, hints: Hints) -> None:
         self.physical = physical
         self._hints = hints
-        self._given: dict[int | None, pa.Field] = {
+        self._given: dict[int, pa.Field] = {
             number: found
             for found in self._identified(schema)
             if (number := field_id(found)) is not None
         }
-        self._names = frozenset(physical.names)
+        self._named = {f.name: f for f in physical}
         self._known: dict[int, FileColumn] = {}
 
     def column(self, wanted: Field) -> FileColumn:
-        """Where the file has a column of the table, and how it is converted."""
+        """Return where the file has a column of the table, and how to convert it."""
         if wanted.id not in self._known:
             self._known[wanted.id] = self._column(wanted)
         return self._known[wanted.id]
 
     def find(self, number: int) -> tuple[str, ...] | None:
-        """The path of names by which the file has a field; None where it has none of the id."""
+        """Return the path of names of a field in the file, by its id; None if the file lacks it."""
         return next((path for path, i in _paths(self._given.values(), ()) if i == number), None)
 
     def _column(self, wanted: Field) -> FileColumn:
-        given = self._given.get(file_id(wanted))
+        number = file_id(wanted)
+        # A hidden column has no id in files of a Delta table, but a name that no other column has.
+        given = self._named.get(wanted.name) if number is None else self._given.get(number)
         if given is None:
             default = self._hints.defaults.get(wanted.id)
             # Arrow gives null for a column that a file has not.
-            plain = default is None and wanted.name not in self._names
+            plain = default is None and wanted.name not in self._named
             return FileColumn(wanted, None, plain, partial(_filled, wanted=wanted, value=default))
         plain = given.name == wanted.name and _is_alike(given.type, wanted.type)
         defaults = {} if plain else self._defaults_below(given, wanted)
@@ -114,13 +117,13 @@ class FileShape:
         return FileColumn(wanted, given.name, plain, convert)
 
     def _defaults_below(self, given: pa.Field, wanted: Field) -> Mapping[int, Any]:
-        """Defaults, where the file lacks a part of a column."""
+        """Return the defaults if the file lacks a nested part of a column; else none."""
         has = {i for _, i in _paths([given], ())}
         lacks = any(i not in has for _, i in _paths([arrow_field(wanted)], ()))
         return self._hints.defaults if lacks else {}
 
     def _identified(self, schema: Schema) -> Sequence[pa.Field]:
-        """The file's columns with ids: its own, or those looked up by names."""
+        """Return the file's columns with ids: those in the file, or those looked up by names."""
         if any(_has_ids(f) for f in self.physical):
             return list(self.physical)
         names = self._hints.names
@@ -130,7 +133,7 @@ class FileShape:
         return [_numbered(f, (f.name,), names) for f in self.physical]
 
     def _check_names(self, names: Names) -> None:
-        """Refuse to guess what a column is that has neither an id nor a name of the table's."""
+        """Raise `CorruptTable` for a column that has neither an id nor a name in the table."""
         unknown = next((n for n in self.physical.names if (n,) not in names), None)
         if unknown is not None:
             what = f"A data file without field ids has the column {unknown!r}, which nothing maps."
@@ -139,7 +142,7 @@ class FileShape:
 
 
 def field_id(source: pa.Field) -> int | None:
-    """The field id of a column of a file."""
+    """Return the field id of a column of a file; None if it has none."""
     number = (source.metadata or {}).get(FIELD_ID)
     return None if number is None else int(number)
 
@@ -147,7 +150,7 @@ def field_id(source: pa.Field) -> int | None:
 def converted(
     values: pa.Array, given: pa.DataType, wanted: Type, defaults: Mapping[int, Any]
 ) -> pa.Array:
-    """Convert values of a file to a type of the table; nulls stay null at every depth.
+    """Convert values of a file to a type of the table; nulls remain null at every depth.
 
     `given` is the file's type with the field ids of its parts; `defaults`, by field id, fill parts
     that the file lacks.
@@ -202,15 +205,15 @@ def _is_moment(kind: pa.DataType) -> bool:
 
 
 def _filled(beside: pa.Array, *, wanted: Field, value: Any) -> pa.Array:
-    """One value, or nulls, for every row."""
+    """Return one value, or nulls, for every row."""
     kind = arrow_type(wanted.type)
     if value is None:
         return pa.nulls(len(beside), kind)
-    return pa.repeat(pa.scalar(from_neutral(wanted.type, value), kind), len(beside))
+    return pa.repeat(arrow_value(wanted.type, value), len(beside))
 
 
 def _offsets(values: Any) -> pa.Array:
-    """The offsets of lists or maps as an array of its own, which a mask may go with."""
+    """Return the offsets of lists or maps; not as a slice, which Arrow refuses beside a mask."""
     offsets = values.offsets.cast(pa.int32())
     return pc.add(offsets, pa.scalar(0, pa.int32())) if offsets.offset else offsets
 
@@ -220,7 +223,7 @@ def _has_ids(source: pa.Field) -> bool:
 
 
 def _parts(kind: pa.DataType) -> Iterator[tuple[str, pa.Field]]:
-    """The fields that a nested type is made of, each with the name that Iceberg has for it."""
+    """Yield the fields of a nested type, each with the name that Iceberg uses for it."""
     types = pa.types
     if types.is_struct(kind):
         yield from ((f.name, f) for f in kind)
@@ -234,7 +237,7 @@ def _parts(kind: pa.DataType) -> Iterator[tuple[str, pa.Field]]:
 def _paths(
     fields: Any, path: tuple[str, ...], *, named: bool = True
 ) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every field below with an id, by the path that leads to it."""
+    """Yield the path and the id of every field with an id, nested ones too."""
     for found in fields:
         name, part = (found.name, found) if named else found
         number = field_id(part)
@@ -244,7 +247,7 @@ def _paths(
 
 
 def _numbered(source: pa.Field, path: tuple[str, ...], names: Names) -> pa.Field:
-    """A field whose id, and those of its parts, are looked up by names."""
+    """Return a field with its id, and those of its nested fields, looked up by names."""
     number = names.get(path)
     metadata = None if number is None else {FIELD_ID: str(number).encode()}
     kind, types = source.type, pa.types
@@ -259,7 +262,7 @@ def _numbered(source: pa.Field, path: tuple[str, ...], names: Names) -> pa.Field
 
 
 def _is_alike(given: pa.DataType, wanted: Type) -> bool:
-    """Whether Arrow's own reading gives the values: the same parts in the same order and types."""
+    """Whether Arrow reads the values unconverted: the same parts in the same order and types."""
     if pa.types.is_dictionary(given):
         given = given.value_type
     match wanted:

@@ -24,7 +24,7 @@ _SAMPLE_ROWS: Final = 100_000
 _MOST: Final = 2**16 - 1
 _BUCKET_BYTES: Final = 24 * 2**20
 _HELD_BYTES: Final = 192 * 2**20
-"""Rows that wait in memory for their bucket to be sorted; beyond that buckets are written out."""
+"""The most bytes of unsorted rows in memory; beyond that, rows go to the temporary file."""
 
 
 class Order(Protocol):
@@ -34,7 +34,7 @@ class Order(Protocol):
         """Return the sort number of each row, from the rows' key columns."""
 
     def sorted(self, rows: pa.Table) -> pa.Table:
-        """Return one bucket's rows sorted; the column `CODE` holds their numbers."""
+        """Return one bucket's rows sorted; their column `CODE` has the sort numbers."""
 
 
 class Curve:
@@ -66,7 +66,7 @@ class Lexical:
         self._keys = distinct.take(self._order(distinct))
 
     def codes(self, keys: pa.Table) -> Codes:
-        """Return, for each row, how many rows of the sample are before or equal to it."""
+        """Return, for each row, how many distinct keys of the sample are at or before its key."""
         count = self._keys.num_rows
         both = pa.concat_tables([self._keys, keys]).combine_chunks()
         order = self._order(both).to_numpy()
@@ -87,7 +87,10 @@ class Lexical:
 
 
 def sample_of(keys: Iterable[pa.RecordBatch], rows: int, schema: pa.Schema) -> pa.Table:
-    """Return a random sample of all rows, large enough for splitters."""
+    """Return a random sample of the rows in `keys`, large enough for splitters.
+
+    `rows` is the number of rows in `keys`: if it is small, the sample is all of them.
+    """
     share = min(1.0, _SAMPLE_ROWS / max(rows, 1))
     chance = np.random.default_rng(0)
     parts = []
@@ -102,7 +105,7 @@ def sample_of(keys: Iterable[pa.RecordBatch], rows: int, schema: pa.Schema) -> p
 
 @dataclass
 class Buckets:
-    """Rows distributed to buckets by splitters; each bucket is sorted on its own."""
+    """Rows distributed to buckets by splitters; each bucket is sorted separately."""
 
     order: Order
     keys: Sequence[str]
@@ -148,18 +151,18 @@ class Buckets:
                 start = end
 
     def sorted(self, number: int) -> pa.Table | None:
-        """Remove a bucket's rows and return them sorted; None if it is empty."""
+        """Remove the rows of a bucket and return them sorted; return None for an empty bucket."""
         parts = self._taken(number)
         if not parts:
             return None
         return self.order.sorted(pa.concat_tables(parts).combine_chunks())
 
     def size(self, number: int) -> int:
-        """Return the size of a bucket in memory, in bytes."""
+        """Return the size in bytes that all rows of a bucket have in memory, also if spilled."""
         return self._sizes.get(number, 0)
 
     def close(self) -> None:
-        """Delete the temporary file."""
+        """Delete the temporary file of spilled rows, if there is one."""
         if self._spilled is not None:
             self._spilled.close()
 
@@ -189,7 +192,10 @@ class Buckets:
 
 
 def file_groups(buckets: Buckets, rate: float, size: int) -> list[range]:
-    """Group buckets into about one file each; `rate` is bytes on disk per byte in memory."""
+    """Return ranges of bucket numbers, each for one file of about `size` bytes.
+
+    `rate` is the size on disk per byte in memory.
+    """
     out, start, held = [], 0, 0.0
     for number in range(buckets.count):
         held += buckets.size(number) * rate
@@ -201,8 +207,8 @@ def file_groups(buckets: Buckets, rate: float, size: int) -> list[range]:
     return out
 
 
-def in_order(buckets: Buckets, numbers: Iterable[int]) -> Iterator[pa.Table]:
-    """Yield the rows of the given buckets, sorted."""
+def sorted_rows(buckets: Buckets, numbers: Iterable[int]) -> Iterator[pa.Table]:
+    """Yield the sorted rows of each of the given buckets; skip empty buckets."""
     for number in numbers:
         rows = buckets.sorted(number)
         if rows is not None:

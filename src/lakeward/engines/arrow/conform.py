@@ -1,13 +1,14 @@
-"""Data made to fit a table's schema.
+"""Converts data to a table's schema, and checks it.
 
-The same columns, types that fit without loss, no missing values where none may be. What does not
-fit is a `SchemaMismatch` or a `ConstraintViolation` that names the column and the reason, before a
-byte is written.
+Data must have the same columns, types that convert without loss, and no nulls where values are
+required. Data that does not fit raises a `SchemaMismatch` or a `ConstraintViolation` with the
+column and the reason, before anything is written.
 """
 
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,7 +19,8 @@ from lakeward.engines.arrow.fit import fitted, may_lack
 from lakeward.engines.arrow.origin import place
 from lakeward.engines.arrow.transform import transformed
 from lakeward.errors import ConstraintViolation, SchemaMismatch
-from lakeward.model.definition import Definition
+from lakeward.model.constraints import lenient_ids, loosened
+from lakeward.model.definition import Definition, known
 from lakeward.model.derived import Derived
 from lakeward.model.expressions.nodes import columns_in
 from lakeward.model.generated import expressions, generated_ids
@@ -30,7 +32,7 @@ _SAMPLE: Final = 5
 
 
 def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
-    """Return the data in the table's schema and order of columns, or raise what does not fit."""
+    """Return the data in the table's schema and order of columns; raise if it does not fit."""
     target = schema.arrow
     same = data.schema.equals(target, check_metadata=False)
     if same:
@@ -57,14 +59,22 @@ def completed(
 ) -> pa.Table:
     """Return the data in the table's schema, as `conform` does, with its generated columns.
 
-    Those that are absent are computed, those that are given are checked, unless the rows are the
-    table's own (`trusted`).
+    Generated columns that the data lacks are computed; those that it has are checked, unless the
+    rows are read from the table (`trusted`). Identity columns that the data lacks are null, and
+    required columns whose rows are quarantined (`lenient_ids`) may be.
     """
     schema = definition.schema
-    generated = generated_ids(definition)
-    if not generated:
+    if known(definition, _is_plain):
         return conform(data, schema, table)
-    given = set(data.schema.names)
+    if lenient_ids(definition):
+        rows = completed(data, loosened(definition), table, trusted=trusted)
+        return pa.Table.from_arrays(rows.columns, schema=schema.arrow)
+    if definition.identity:
+        # Their values are given out where rows are written, or are those that rows have.
+        loose = replace(definition, schema=_loose(schema, frozenset(definition.identity)))
+        rows = completed(data, replace(loose, identity={}), table, trusted=trusted)
+        return pa.Table.from_arrays(rows.columns, schema=schema.arrow)
+    generated, given = generated_ids(definition), set(data.schema.names)
     absent = frozenset(i for i in generated if schema.by_id[i].name not in given)
     rows = conform(data, _without(schema, absent), table)
     if trusted and not absent:
@@ -81,6 +91,11 @@ def completed(
     return pa.Table.from_arrays(columns, schema=schema.arrow)
 
 
+def _is_plain(definition: Definition) -> bool:
+    """Whether no column is generated, counted (identity) or quarantined if its value is missing."""
+    return not (generated_ids(definition) or definition.identity or lenient_ids(definition))
+
+
 def _generated(rows: pa.Table, own_id: int, definition: Definition, table: str) -> pa.ChunkedArray:
     if own_id in definition.derived:
         return derived_values(rows, definition.derived[own_id], definition, table)
@@ -95,7 +110,7 @@ def _generated(rows: pa.Table, own_id: int, definition: Definition, table: str) 
 def derived_values(
     rows: pa.Table, derived: Derived, definition: Definition, table: str
 ) -> pa.ChunkedArray:
-    """Compute what is derived from a column, or raise `SchemaMismatch` where a value has none."""
+    """Compute the derived values of a column; raise `SchemaMismatch` for a value that has none."""
     source = definition.schema.by_id[derived.source]
     try:
         found = transformed(derived.transform, source.type, rows.column(source.name))
@@ -151,7 +166,7 @@ def _column(data: pa.Table, field: Field, target: pa.Field, table: str) -> pa.Ch
 
 
 def _check_sound(field: Field, column: pa.ChunkedArray, table: str) -> None:
-    """Refuse damaged arrays: invalid text, offsets out of range."""
+    """Raise `SchemaMismatch` for damaged arrays: invalid text, offsets out of range."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -166,9 +181,9 @@ def _names(names: list[str]) -> str:
 
 
 def check_required(field: Field, column: pa.ChunkedArray, table: str) -> None:
-    """Raise `ConstraintViolation` if a value is missing that the field, or a part of it, requires.
+    """Raise `ConstraintViolation` if a value is null that the field, or a part of it, requires.
 
-    A part is required only where the value that it is a part of is there.
+    A part is required only where the value that contains it is not null.
     """
     if not field.nullable and column.null_count:
         raise _violation(field.name, column, _rows(len(column)), table)
@@ -178,7 +193,7 @@ def check_required(field: Field, column: pa.ChunkedArray, table: str) -> None:
 
 
 def nullable(source: pa.DataType) -> pa.DataType:
-    """The type with every part nullable."""
+    """Return the type with every nested part nullable."""
     types = pa.types
     if types.is_struct(source):
         return pa.struct([_nullable_field(f) for f in source])
@@ -194,7 +209,7 @@ def _nullable_field(source: pa.Field) -> pa.Field:
 
 
 def _demands(kind: Type) -> bool:
-    """Whether a part of the type is required."""
+    """Whether a nested part of the type is required."""
     return any(not part.nullable or _demands(part.type) for part in _parts(kind))
 
 
@@ -212,7 +227,7 @@ def _parts(kind: Type) -> tuple[Field, ...]:
 
 
 def _check_parts(kind: Type, path: str, values: pa.Array, rows: pa.Array, table: str) -> None:
-    """Check the parts of values; `rows` has the row of the data for each value."""
+    """Check the nested parts of values; `rows` has the number of the row for each value."""
     match kind:
         case Struct(fields):
             there = values.is_valid()
@@ -241,7 +256,7 @@ def _flat(lists: pa.Array, rows: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _as_list(kind: pa.MapType) -> pa.DataType:
-    """A map's entries as a list, because Arrow's functions on lists take no maps."""
+    """Return the type of a map's entries as a list, because Arrow's list functions take no maps."""
     entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", nullable(kind.item_type))])
     return pa.list_(pa.field("entries", entry))
 
@@ -267,7 +282,7 @@ def _violation(path: str, values: pa.Array, rows: pa.Array, table: str) -> Const
 
 
 def _located(error: ConstraintViolation, given: pa.Schema) -> ConstraintViolation:
-    """The error with rows as they are counted in all of the data, or in its file."""
+    """Return the error with row numbers of the whole data, or of the file they come from."""
     places = [place(given, found["row"]) for found in error.sample]
     hint = f"The first is in {places[0][0]}. Nothing was written."
     facts = {**error.facts, "sample": [facts for _, facts in places]}
@@ -323,6 +338,13 @@ def _sample(
         strict=True,
     )
     return [{"row": n, source: s, column: g, "expected": e} for n, s, g, e in found]
+
+
+@lru_cache(maxsize=256)
+def _loose(schema: Schema, ids: frozenset[int]) -> Schema:
+    """Return the schema with the columns of some ids nullable and optional."""
+    fields = (replace(f, nullable=True, optional=True) if f.id in ids else f for f in schema)
+    return Schema(tuple(fields), schema.last_id)
 
 
 @lru_cache(maxsize=256)

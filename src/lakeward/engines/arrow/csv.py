@@ -1,8 +1,8 @@
-"""CSV as Arrow, read by a schema: no value's type is guessed.
+"""Reads CSV as Arrow by a schema: the type of no value is guessed.
 
-The first line names the columns. An empty field is null; a quoted one is empty text in a column of
-text. Dates and timestamps are ISO 8601, and a timestamp without a zone is taken as UTC where the
-column has a zone.
+The first line has the names of the columns. An empty field is null; a quoted empty field is empty
+text in a text column. Dates and timestamps are ISO 8601; a timestamp without a zone is read as UTC
+if the column has a zone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakeward.engines.arrow.text import opened_text
 from lakeward.errors import InvalidInput, SchemaMismatch
 
 _BLOCK: Final = 2 * 2**20
-"""Arrow reads about 32 blocks ahead, so that memory holds 64 MB of a file."""
+"""The bytes of a block. Arrow reads about 32 blocks ahead, so memory holds 64 MB of a file."""
 _SHOWN: Final = 80
 _ZONE: Final = r"(?i)(Z|[+-]\d\d(:?\d\d)?)$"
 _TRUE: Final = pa.array(["true", "t", "yes", "1"])
@@ -30,8 +30,8 @@ _FALSE: Final = pa.array(["false", "f", "no", "0"])
 
 
 def csv_rows(path: RowFile, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
-    """The rows of a file, in parts of a few megabytes, as the types of a schema."""
-    names = _names(path)
+    """Yield the rows of a file, in parts of a few megabytes, with the types of a schema."""
+    names = csv_names(path)
     _check_first_line(names, schema, table, path)
     with opened_text(path) as file:
         reader = pv.open_csv(
@@ -46,7 +46,7 @@ def csv_rows(path: RowFile, schema: pa.Schema, table: str) -> Iterator[pa.Table]
 
 
 def csv_schema(path: RowFile) -> pa.Schema:
-    """The columns of a file, with types guessed from its first megabytes."""
+    """Return the columns of a file, with types guessed from its first megabytes."""
     with opened_text(path) as file:
         found = pv.open_csv(file, pv.ReadOptions(block_size=_BLOCK), _parsing(path)).schema
     # A column without values may become anything, and text holds it.
@@ -55,7 +55,7 @@ def csv_schema(path: RowFile) -> pa.Schema:
 
 
 def parsed_text(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Text as values of a type; raises `ValueError` where one is no such value."""
+    """Parse text as values of a type; raise `ValueError` if one is not of the type."""
     types = pa.types
     if types.is_string(kind):
         return values
@@ -79,7 +79,7 @@ def parsed_text(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _placed(parts: Iterator[pa.Table], path: RowFile) -> Iterator[pa.Table]:
-    """The parts with the line of their first row, or its number where text has several lines."""
+    """Yield the parts with the line of their first row; with the row if values have newlines."""
     row, line = 0, 2
     for part in parts:
         breaks = sum(pc.sum(pc.count_substring(c, "\n")).as_py() or 0 for c in part.columns)
@@ -117,7 +117,7 @@ def _column(
 
 
 def _spelling(kind: pa.DataType) -> str | None:
-    """How values of a type are written in a text file."""
+    """Return a hint how values of a type are written in a text file; None for other types."""
     if pa.types.is_date(kind):
         return "Dates are written as 2026-11-30."
     if pa.types.is_timestamp(kind) and kind.tz is None:
@@ -152,7 +152,7 @@ def _booleans(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _moments(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Timestamps with and without zones, both in one column."""
+    """Parse timestamps with and without zones in one column."""
     plain = pa.timestamp(kind.unit)
     if kind.tz is None:
         return values.cast(plain)
@@ -169,8 +169,8 @@ def _finer(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
 
 
-def _names(path: RowFile) -> list[str]:
-    """The names in the first line."""
+def csv_names(path: RowFile) -> list[str]:
+    """Return the names in the first line."""
     with opened_text(path) as file:
         try:
             return list(pv.open_csv(file, parse_options=_parsing(path)).schema.names)
@@ -182,7 +182,7 @@ def _names(path: RowFile) -> list[str]:
 
 
 def _check_first_line(names: list[str], schema: pa.Schema, table: str, path: RowFile) -> None:
-    """Refuse a file whose first line has no name of a column of the table."""
+    """Raise `SchemaMismatch` if none of the names in the first line is a column of the table."""
     if any(name in schema.names for name in names):
         return
     what = f"The first line of {path} names no column of {table}: {','.join(names)[:_SHOWN]}."
@@ -191,9 +191,13 @@ def _check_first_line(names: list[str], schema: pa.Schema, table: str, path: Row
     raise SchemaMismatch(what, hint=hint, table=table, path=str(path), missing=schema.names)
 
 
+def delimiter_of(path: RowFile) -> str:
+    """Return what separates the values of a file, by the extension of its name."""
+    return "\t" if any(s.lower() == ".tsv" for s in path.suffixes) else ","
+
+
 def _parsing(path: RowFile) -> pv.ParseOptions:
-    tabs = any(s.lower() == ".tsv" for s in path.suffixes)
-    return pv.ParseOptions(delimiter="\t" if tabs else ",", newlines_in_values=True)
+    return pv.ParseOptions(delimiter=delimiter_of(path), newlines_in_values=True)
 
 
 def _as_text(names: list[str]) -> pv.ConvertOptions:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Codes: TypeAlias = NDArray[np.uint64]
 _BITS: Final = 16
-"""Ranks of a column have at most so many bits, and those of all columns together 64."""
+"""The most bits that a column's rank has; the ranks of all columns together have at most 64."""
 
 
 def rank_bits(columns: int) -> int:

@@ -1,8 +1,8 @@
-"""A table as an Arrow dataset, for engines that read one: DataFusion, DuckDB, Polars, Dask.
+"""A table as an Arrow dataset, for engines that read datasets: DataFusion, DuckDB, Polars, Dask.
 
 Files are planned when the filter is known, so that the log skips files by it. Deleted rows, renamed
-columns and columns that files lack are resolved as in any read of the table. `isinstance` takes it
-for a `pyarrow.dataset.Dataset`; it has the reading methods and is immutable.
+columns and columns that files lack are resolved as in any read of the table. The dataset is an
+instance of `pyarrow.dataset.Dataset`, has its reading methods, and is immutable.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 
 Plan: TypeAlias = Callable[[Expression | None], list[LoggedFile]]
-"""The files that may hold rows for which a condition is true."""
+"""Returns the files that may have rows for which a condition is true."""
 Read: TypeAlias = Callable[[Sequence[LoggedFile], Sequence[str]], pa.RecordBatchReader]
-"""The rows of files, with some columns."""
+"""Returns the rows of files, with some columns."""
 _PARTS: Final = 4
-"""In how many parts the files are read, each of which an engine may read in a thread of its own."""
+"""The number of parts in which files are read; an engine may read each in its own thread."""
 
 
 class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
@@ -165,10 +165,10 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         return self.scanner_of(self._files(self._both(filter)), columns, filter)
 
     def _as_in_sql(self, kept: pc.Expression) -> pc.Expression:
-        """Return a filter that orders NaN above all numbers; in Arrow no comparison holds for it.
+        """Return a filter that orders NaN above all numbers, as SQL does; Arrow does not.
 
         Raises:
-            UnsupportedFeature: The filter is about floats, and its meaning is not known.
+            UnsupportedFeature: The filter is about floats, and could not be parsed completely.
         """
         found = understood(kept, self._lake_schema, sql=True)
         if found.is_whole and found.condition is not None:

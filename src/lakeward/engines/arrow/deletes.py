@@ -1,8 +1,8 @@
-"""Delete files of Iceberg tables.
+"""Reads delete files of Iceberg tables.
 
-A position delete file names rows by their positions. An equality delete file deletes the rows that
-have the same values as one of its rows in the columns that it names; null equals null, and NaN
-equals NaN.
+A position delete file lists deleted rows by their positions. An equality delete file deletes the
+rows whose values in the file's key columns equal those of one of its rows; null equals null, and
+NaN equals NaN.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 
 Deletes: TypeAlias = Sequence[tuple[str, tuple[int, ...]]]
-"""Delete files, each with the ids of the fields that it is about."""
+"""The paths of equality delete files, each with the ids of its key fields."""
 Equality: TypeAlias = Callable[[LoggedFile], Deletes]
-"""The equality deletes that apply to a data file."""
+"""Returns the equality delete files that apply to a data file."""
 Keys: TypeAlias = Mapping[tuple[int, ...], list[pa.Table]]
-"""Tables of keys by the fields that they are about; a column is named by its field's id."""
+"""Tables of deleted keys by the ids of the key fields; the names of columns are field ids."""
 
 _KEPT: Final = 64
-"""How many delete files are kept in memory: one may apply to many data files."""
+"""How many delete files are kept in memory: a delete file may apply to many data files."""
 
 
 class EqualityDeletes:
@@ -43,14 +43,14 @@ class EqualityDeletes:
         self._read: dict[str, pa.Table] = {}
 
     def keys(self, deletes: Deletes) -> dict[tuple[int, ...], list[pa.Table]]:
-        """The keys of some delete files."""
+        """Return the deleted keys of some delete files, by the ids of the key fields."""
         out: dict[tuple[int, ...], list[pa.Table]] = {}
         for path, ids in deletes:
             out.setdefault(ids, []).append(self._table(path, ids))
         return out
 
     def values(self, rows: pa.RecordBatch | pa.Table, shape: FileShape, number: int) -> Any:
-        """A field of a file's rows, in the type that the table has for it; None if it has none."""
+        """Return the values of a field (by id) in the table's type; None if there is none."""
         path = shape.find(number)
         if path is None:
             return None
@@ -63,7 +63,7 @@ class EqualityDeletes:
         return found if field is None else converted(found, found.type, field.type, {})
 
     def field(self, number: int) -> Field | None:
-        """The table's field of an id; None where it was dropped."""
+        """Return the table's field of an id; None if it was dropped."""
         return self._fields.get(number)
 
     def _table(self, path: str, ids: tuple[int, ...]) -> pa.Table:
@@ -79,7 +79,7 @@ class EqualityDeletes:
 
 
 def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
-    """The rows whose values, in the columns of `keys`, are not among the keys."""
+    """Return the rows whose values, in the columns of `keys`, are not among the keys."""
     codes = np.zeros(rows.num_rows + keys.num_rows, dtype=np.int64)
     for name in keys.column_names:
         ours = rows[name].combine_chunks()
@@ -96,7 +96,7 @@ def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
 
 
 def deleted_positions(filesystem: pa.fs.FileSystem, path: str, of: str) -> Any:
-    """Read which positions of the data file `of` a position delete file names."""
+    """Return the positions of the data file `of` that a position delete file lists."""
     found = pq.read_table(
         path,
         columns=["pos"],

@@ -1,7 +1,7 @@
-"""How the values of a column are distributed: shares of a few classes, for comparison.
+"""Computes how the values of a column are distributed: shares of a few classes, for comparison.
 
-Numbers and times have ten classes between quantiles; other values have classes by a hash, so that
-no value of a row is kept.
+Numbers and times have ten classes between quantiles; other values are assigned to classes by a
+hash, so that no value of a row is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HASHED: Final = 32
 
 
 def distribution(values: pa.ChunkedArray, edges: list[float] | None) -> dict[str, Any]:
-    """Return the share of values in each class, nulls last; with `edges` in these classes."""
+    """Return the share of values in each class, nulls last; `edges` are the class bounds to use."""
     total = len(values)
     numbers = _numbers(values)
     present = pc.drop_null(values if numbers is None else numbers)
@@ -38,7 +38,10 @@ def distribution(values: pa.ChunkedArray, edges: list[float] | None) -> dict[str
 
 
 def distance(one: dict[str, Any], other: dict[str, Any]) -> float | None:
-    """Return how far two distributions are apart, from 0 to 1; None if one of them is empty."""
+    """Return how far two distributions are apart, from 0 to 1.
+
+    None if one of them is empty, or if they have different numbers of classes.
+    """
     left, right = one["shares"], other["shares"]
     if not left or len(left) != len(right):
         return None
@@ -46,7 +49,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float | None:
 
 
 def _numbers(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """The values as numbers; None for kinds that have no order of numbers."""
+    """Return the values as floats, NaN as null; None for types other than numbers and times."""
     kind = values.type
     if pa.types.is_floating(kind):
         return pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values).cast(pa.float64())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -13,19 +14,21 @@ from typing import Any, Final
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.parquet import encoding_settings
 from lakeward.errors import InvalidInput
 
 _GROUP_ROWS: Final = 1 << 20
 _GROUP_BYTES: Final = 128 << 20
-"""How large a row group becomes, at most, in memory."""
+"""The most bytes of memory that a row group takes."""
 SUFFIXES: Final = {"parquet": "parquet", "csv": "csv", "jsonl": "jsonl", "arrow": "arrow"}
 
 
 class ExportedFile:
-    """A file that rows are written to, batch by batch."""
+    """A file to which rows are written, batch by batch."""
 
     def __init__(self, path: Path, format: str, schema: pa.Schema) -> None:  # noqa: A002
         self._stream = _Hashed(path)
@@ -33,7 +36,7 @@ class ExportedFile:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows."""
+        """Write the rows of a batch."""
         self._writer.write_batch(batch)
         self.rows += batch.num_rows
 
@@ -51,7 +54,7 @@ class ExportedFile:
 
 
 def check_exportable(format: str, schema: pa.Schema) -> None:  # noqa: A002
-    """Raise `InvalidInput` if the format is unknown or cannot hold a column."""
+    """Raise `InvalidInput` if the format is unknown or cannot store a column."""
     if format not in SUFFIXES:
         what = f"Rows cannot be exported as {format!r}."
         raise InvalidInput(what, hint=f"Use {', '.join(SUFFIXES)}.", parameter="format")
@@ -65,7 +68,7 @@ def check_exportable(format: str, schema: pa.Schema) -> None:  # noqa: A002
 
 
 class _Hashed:
-    """A file that computes the checksum of what is written to it."""
+    """A file that computes the checksum of the bytes written to it."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +106,15 @@ class _Hashed:
 
 
 class _Parquet:
-    """Writes row groups of many batches, because small row groups are slow to write and to read."""
+    """Writes row groups of many batches, because small row groups are slow to write and to read.
+
+    The first row group decides which columns get a dictionary.
+    """
 
     def __init__(self, stream: Any, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(stream, schema)
+        self._stream = stream
+        self._schema = schema
+        self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
@@ -119,26 +127,56 @@ class _Parquet:
 
     def close(self) -> None:
         self._flush()
-        self._writer.close()
+        self._opened(self._schema.empty_table()).close()
 
     def _flush(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting), self._rows)
+            rows = pa.Table.from_batches(self._waiting)
+            self._opened(rows).write_table(rows, self._rows)
             self._waiting, self._rows, self._bytes = [], 0, 0
+
+    def _opened(self, rows: pa.Table) -> pq.ParquetWriter:
+        if self._writer is None:
+            dictionary = encoding_settings(rows)["use_dictionary"]
+            self._writer = pq.ParquetWriter(self._stream, self._schema, use_dictionary=dictionary)
+        return self._writer
 
 
 class _JsonLines:
-    """Writes each row as a line of JSON."""
+    """Writes each row as a line of JSON; NaN and infinities are texts, because JSON has none."""
 
     def __init__(self, stream: Any, schema: pa.Schema) -> None:  # noqa: ARG002  as the others
         self._stream = stream
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        lines = (orjson.dumps(row, default=_plain) for row in batch.to_pylist())
+        rows = batch.to_pylist()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if _may_be_infinite(column):
+                for row in rows:
+                    row[name] = _with_texts(row[name])
+        lines = (orjson.dumps(row, default=_plain) for row in rows)
         self._stream.write(b"".join(line + b"\n" for line in lines))
 
     def close(self) -> None:
         self._stream.close()
+
+
+def _may_be_infinite(column: pa.Array) -> bool:
+    """Return whether a column may have NaN or an infinity, in nested values too."""
+    if pa.types.is_floating(column.type) and not pa.types.is_float16(column.type):
+        return pc.all(pc.is_finite(column)).as_py() is False
+    return "float" in str(column.type) or "double" in str(column.type)
+
+
+def _with_texts(value: Any) -> Any:
+    """Return a value with texts for NaN and infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _with_texts(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_texts(one) for one in value]
+    return value
 
 
 def _plain(value: Any) -> Any:

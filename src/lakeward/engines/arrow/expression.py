@@ -1,8 +1,8 @@
-"""Bound expressions as Arrow computes them.
+"""Translates bound expressions to expressions of Arrow.
 
-The result follows SQL's three-valued logic exactly, so it serves both as the filter of a scan and
-to find the rows that break a constraint. What cannot be computed (an integer overflow, a cast that
-does not fit) raises `pyarrow.ArrowInvalid` when the expression is evaluated.
+The result follows SQL's three-valued logic exactly, so it can be used as the filter of a scan and
+to find the rows that violate a constraint. What cannot be computed (an integer overflow, a cast
+that does not fit) raises `pyarrow.ArrowInvalid` when the expression is evaluated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Arrow: TypeAlias = Any
 
 
 def to_arrow(expression: Expression) -> Arrow:
-    """The expression as a `pyarrow.compute.Expression` over columns of the bound names."""
+    """Return the expression as a `pyarrow.compute.Expression` over columns of the bound names."""
     match expression:
         case Column(field, path):
             return pc.field(field.name, *path)
@@ -210,7 +210,7 @@ def _rescaled(value: Arrow, source: Decimal, target: Decimal) -> Arrow:
 
 
 def _balanced(join: Callable[[Arrow, Arrow], Arrow], terms: list[Arrow]) -> Arrow:
-    """The terms joined in pairs, because a chain of thousands would exhaust the stack."""
+    """Return the terms joined in pairs, because a chain of thousands would exhaust the stack."""
     while len(terms) > 1:
         pairs = [join(a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)]
         terms = pairs + terms[len(pairs) * 2 :]
@@ -257,7 +257,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def holds(rows: pa.Table, condition: Expression | None, what: str) -> Mask:
-    """For which rows a condition is true; all of them where there is none."""
+    """Return for each row whether a condition is true; True for all rows without a condition."""
     if condition is None:
         return np.ones(rows.num_rows, dtype=bool)
     (found,) = _project(rows, [pc.coalesce(to_arrow(condition), pc.scalar(False))], what)
@@ -267,7 +267,10 @@ def holds(rows: pa.Table, condition: Expression | None, what: str) -> Mask:
 def computed(
     rows: pa.Table, expressions: Mapping[str, Expression], what: str
 ) -> dict[str, pa.ChunkedArray]:
-    """Compute the value of each expression for every row, or raise `InvalidExpression`."""
+    """Return the values of each expression for all rows.
+
+    Raises `InvalidExpression` if an expression cannot be computed for a row.
+    """
     found = _project(rows, [to_arrow(e) for e in expressions.values()], what)
     kinds = [arrow_type(e.type) for e in expressions.values()]
     columns = [c if c.type.equals(k) else c.cast(k) for c, k in zip(found, kinds, strict=True)]

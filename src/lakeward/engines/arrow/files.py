@@ -1,7 +1,8 @@
-"""Rows of files that a user names: Parquet, CSV, JSON lines and Arrow files, by path or pattern.
+"""Reads rows of a user's files: Parquet, CSV, JSON lines and Arrow files, by path or pattern.
 
 Files are read part by part, in the order of their names, so that memory holds a few megabytes of
-them. The suffix of a name gives the format; text files may be compressed (`.csv.gz`).
+them. The extension of the file name determines the format; text files may be compressed
+(`.csv.gz`).
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ FORMATS: Final = {
     ".ipc": "arrow",
     ".feather": "arrow",
 }
-"""The format of files by how their names end."""
+"""The format of files by the extensions of their names."""
 _COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4")
 _SHOWN: Final = 80
 _ROWS: Final = 65_536
-_MAGIC: Final = b"ARROW1"
+MAGIC: Final = b"ARROW1"
 _KINDS: Final = "Names end in .parquet, .csv, .tsv, .jsonl, .ndjson, .json, .arrow or .feather."
 
 Batches: TypeAlias = Iterator[pa.Table]
 
 
 def paths_of(given: str | Path | RemoteFiles) -> list[RowFile]:
-    """The files that a path or a pattern such as `in/*.csv` names, in the order of their names.
+    """Return the files of a path or of a pattern such as `in/*.csv`, sorted by name.
 
-    Raises `NotFound` where there is none, and `InvalidInput` for a directory or an address.
+    Raises `NotFound` if there is none, and `InvalidInput` for a directory or an address.
     """
     if isinstance(given, RemoteFiles):
         return list(given)
@@ -77,7 +78,7 @@ def paths_of(given: str | Path | RemoteFiles) -> list[RowFile]:
 
 
 def format_of(path: RowFile) -> str:
-    """The format of a file: `parquet`, `csv`, `json` or `arrow`."""
+    """Return the format of a file: `parquet`, `csv`, `json` or `arrow`."""
     suffixes = [s.lower() for s in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
@@ -89,14 +90,14 @@ def format_of(path: RowFile) -> str:
 
 
 def rows_of(given: str | Path | RemoteFiles, schema: pa.Schema, table: str) -> Batches:
-    """The rows of files; the values of text files are read as the types of a schema."""
+    """Yield the rows of files; the values of text files are parsed as the types of a schema."""
     paths = paths_of(given)
     formats = [format_of(path) for path in paths]
     return _each(paths, formats, schema, table)
 
 
 def file_rows(path: RowFile, schema: pa.Schema, table: str, form: str | None = None) -> Batches:
-    """The rows of one file, in parts."""
+    """Yield the rows of one file, in parts."""
     read = _READERS[form or format_of(path)]
     try:
         yield from read(path, schema, table)
@@ -122,13 +123,13 @@ def file_rows(path: RowFile, schema: pa.Schema, table: str, form: str | None = N
 
 
 def file_schema(path: RowFile) -> pa.Schema:
-    """The columns of a file; those of text files are guessed from its first megabytes."""
+    """Return the columns of a file; for text files, types are guessed from the first megabytes."""
     return next(file_rows(path, pa.schema([]), "", f"{format_of(path)} schema")).schema
 
 
 def arrow_batches(source: Any) -> Iterator[pa.RecordBatch]:
-    """The batches of an opened Arrow file, of the file or the stream format."""
-    if source.read(len(_MAGIC)) == _MAGIC:
+    """Yield the batches of an opened Arrow file, of the file or the stream format."""
+    if source.read(len(MAGIC)) == MAGIC:
         reader = pa.ipc.open_file(source)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
@@ -181,7 +182,7 @@ def _json(path: RowFile, schema: pa.Schema, table: str) -> Batches:
 
 
 def check_lines(block: bytes, path: RowFile) -> None:
-    """Refuse a file of JSON that has no lines of objects."""
+    """Raise `InvalidInput` for a JSON file that has an array instead of lines of objects."""
     if block.lstrip().startswith(b"["):
         what = f"{path} holds one JSON array; lines of objects are read."
         hint = "Write an object a line, with `jq -c '.[]'`, or give json.load(file) as rows."
@@ -220,12 +221,12 @@ def _opened(path: RowFile) -> Any:
 
 
 def _named_or_opened(path: RowFile) -> Any:
-    """What the library opens by itself, or a file that is open."""
+    """Return the path of a local file, which the library opens, or an open remote file."""
     return path.open() if isinstance(path, RemoteFile) else nullcontext(path)
 
 
 def _or_empty(tables: Batches, schema: pa.Schema) -> Batches:
-    """The tables, or an empty one, so that the columns of a file without rows are checked too."""
+    """Yield the tables, or an empty one: columns of a file without rows are checked, too."""
     first = next(tables, None)
     yield schema.empty_table() if first is None else first
     yield from tables

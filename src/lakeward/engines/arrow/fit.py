@@ -1,7 +1,8 @@
-"""Makes the values of a column fit the type that the table has for it, with nothing lost.
+"""Converts the values of a column to the table's type, without loss.
 
-What decides is the values, not their type: whole numbers of any width fit any column of numbers
-that holds each of them. A timestamp without a zone is taken as UTC where the column has a zone.
+The values decide whether they fit, not their type: whole numbers of any width fit any numeric
+column that can hold each of them. A timestamp without a zone is read as UTC if the column has a
+zone.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ _SHOWN: Final = 80
 def fitted(
     column: pa.ChunkedArray, field: Field, target: pa.DataType, table: str, given: pa.Schema
 ) -> pa.ChunkedArray:
-    """Return a column of data as the table's type, or raise `SchemaMismatch` for the first misfit.
+    """Return a column of data in the table's type; raise `SchemaMismatch` for the first misfit.
 
     Args:
         column: The values.
         field: The table's column.
-        target: The Arrow type to return, with every part nullable: what is required is checked
-            afterwards, so that a missing value is reported as such.
+        target: The Arrow type to return, with every part nullable: required values are checked
+            afterwards, so that a null is reported as such.
         table: The table's name, for errors.
-        given: The schema of the data, which knows where its rows come from.
+        given: The schema of the data, whose metadata tells where the rows come from.
     """
     if not fits(column.type, field.type):
         raise _wrong_type(column, field, table, given)
@@ -67,7 +68,7 @@ def fitted(
 
 
 def fits(source: pa.DataType, kind: Type, *, inside: bool = False) -> bool:
-    """Whether values of an Arrow type may fit a column's type, or a part of one (`inside`)."""
+    """Whether values of an Arrow type may fit a column's type, or a nested part's (`inside`)."""
     types = pa.types
     if types.is_dictionary(source):
         return fits(source.value_type, kind, inside=inside)
@@ -106,7 +107,7 @@ def fits(source: pa.DataType, kind: Type, *, inside: bool = False) -> bool:
 
 
 def may_lack(field: Field) -> bool:
-    """Whether data may lack a column or a part of one: it has a default, or was added later."""
+    """Whether data may lack a column or a nested part: it has a default, or was added later."""
     return field.default is not None or (field.optional and field.nullable)
 
 
@@ -118,7 +119,7 @@ def misfit(
     where: tuple[str, dict[str, Any]],
     rule: str | None = None,
 ) -> SchemaMismatch:
-    """The error for one value that does not fit its column."""
+    """Return the error for one value that does not fit its column."""
     words, facts = where
     what = f"Column {column} of {table} is {kind}; {shown} in {words} does not fit it."
     hint = f"{rule or _rule(kind)} Nothing was written."
@@ -160,7 +161,7 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of dictionaries spelled out; Arrow cannot do that with dictionaries of views."""
+    """Return the values of dictionary arrays; Arrow cannot decode dictionaries of views."""
     kind = column.type.value_type
     if pa.types.is_string_view(kind):
         kind = pa.string()
@@ -171,7 +172,7 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _check_same(before: pa.ChunkedArray, after: pa.ChunkedArray) -> None:
-    """Refuse values that a conversion changed, which Arrow does not notice."""
+    """Raise `ValueError` if a conversion changed values, which Arrow does not detect."""
     same = pc.equal(before, after)
     if pa.types.is_floating(before.type):
         same = pc.or_(same, pc.is_nan(before))
@@ -181,7 +182,7 @@ def _check_same(before: pa.ChunkedArray, after: pa.ChunkedArray) -> None:
 
 
 def _first_misfit(column: pa.ChunkedArray, target: pa.DataType) -> int | None:
-    """The place of the first value that cannot be converted."""
+    """Return the position of the first value that cannot be converted; None if all can be."""
     start, count = 0, len(column)
     while count > 1:
         half = count // 2
@@ -223,7 +224,7 @@ def _wrong_type(
 
 
 def _conversion(source: pa.DataType, kind: Type) -> str:
-    """What to do about data of another type."""
+    """Return a hint how to convert data of another type."""
     if pa.types.is_timestamp(source) and "ntz" in str(kind):
         return "The column has no zone: convert the data to a wall clock first, in UTC or locally."
     if isinstance(kind, Decimal) and pa.types.is_floating(source):
@@ -234,7 +235,7 @@ def _conversion(source: pa.DataType, kind: Type) -> str:
 
 
 def _rule(kind: Type) -> str:
-    """What fits a type."""
+    """Return a hint which values fit a type."""
     match kind:
         case Primitive(name) if name in _WHOLE:
             most = 2 ** (_WHOLE[name] - 1)
@@ -261,7 +262,7 @@ def _rule(kind: Type) -> str:
 
 
 def _type_name(source: pa.DataType) -> str:
-    """An Arrow type by the lake's name for it, where it has one."""
+    """Return Lakeward's name of an Arrow type, or Arrow's if there is none."""
     if pa.types.is_null(source):
         return "no values"
     try:
@@ -274,7 +275,8 @@ def _shown(value: pa.Scalar) -> str:
     try:
         found = value.as_py()
     except (ValueError, OverflowError):
-        found = str(value)
+        # A moment beyond Python's calendar, of which str() would raise again.
+        found = str(value.value) if _is_moment(value) else str(value)
     if hasattr(found, "isoformat"):
         found = found.isoformat(" ") if hasattr(found, "hour") else found.isoformat()
     return (

@@ -1,4 +1,4 @@
-"""Arrow tables as frames of pandas and Polars, without changing a value."""
+"""Converts Arrow tables to data frames of pandas and Polars, without changing a value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakeward.errors import MissingExtra
 
 
 def to_pandas(rows: pa.Table) -> Any:
-    """A frame of pandas; integers and booleans with missing values stay what they are."""
+    """Return a pandas DataFrame; integers and booleans with nulls keep their types."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -34,7 +34,7 @@ def to_pandas(rows: pa.Table) -> Any:
 
 
 def to_polars(rows: pa.Table) -> Any:
-    """A frame of Polars."""
+    """Return a Polars DataFrame."""
     try:
         import polars as pl
     except ImportError as error:

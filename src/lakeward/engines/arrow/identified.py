@@ -1,8 +1,7 @@
 """Reads Parquet files whose columns are found by field ids.
 
-Files that have the columns as the table does are left to Arrow's own scan, many at once. Of the
-others the columns are read as they are in the file and converted; conditions are computed on the
-result.
+Files whose columns equal the table's are read by Arrow's own scan, many at once. Of other files the
+columns are read unconverted and then converted; conditions are evaluated on the result.
 """
 
 from __future__ import annotations
@@ -30,15 +29,16 @@ from lakeward.engines.arrow.deletes import (
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.row_groups import POSITION, masked, parts_of
 from lakeward.engines.arrow.source import Deleted, TableFiles
+from lakeward.engines.arrow.values import arrow_value
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import And, Column, Expression, conjuncts, walk, with_columns
 from lakeward.model.expressions.nodes import columns as columns_of
 from lakeward.model.file import LoggedFile
-from lakeward.model.types import Field, arrow_type, stored_field_type
-from lakeward.model.values import Value, from_neutral
+from lakeward.model.types import Field, stored_field_type
+from lakeward.model.values import Value
 
 _KEY: Final = "\0key "
-"""The beginning of the names of columns that equality deletes are compared with."""
+"""The prefix of the names of temporary columns with which equality deletes are compared."""
 _TOGETHER: Final = 256
 """How many files are opened before the first of them is read."""
 
@@ -48,9 +48,9 @@ Constants = Mapping[int, Value]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is read of the files of one scan, with the arguments of `scan`.
+    """What a scan reads of its files; the attributes are arguments of `scan`.
 
-    `names` has `POSITION` where positions are wanted; delete files are read from `filesystem`.
+    `names` contains `POSITION` if positions are requested; delete files are read from `filesystem`.
     """
 
     definition: Definition
@@ -64,19 +64,19 @@ class Wanted:
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """The columns to read, those of the condition too."""
+        """The columns to read, including those of the condition."""
         used = frozenset[int]() if self.where is None else columns_of(self.where)
         schema = self.definition.schema
         return tuple(f for f in schema if f.name in self.names or f.id in used)
 
     @cached_property
     def deletes(self) -> EqualityDeletes:
-        """Reads equality deletes."""
+        """The reader of equality delete files."""
         return EqualityDeletes(self.filesystem, self.definition.schema, self.hints)
 
     @cached_property
     def condition(self) -> Any:
-        """The condition for Arrow."""
+        """The condition as an Arrow expression."""
         return None if self.where is None else to_arrow(self.where)
 
 
@@ -85,7 +85,7 @@ class _File:
     """An open file, with its columns and the equality deletes that apply to it.
 
     `constants` are the values of columns that the file lacks and its partition has. `is_plain`:
-    Arrow's own scan can read its rows.
+    Arrow's own scan can read the rows.
     """
 
     file: LoggedFile
@@ -97,7 +97,7 @@ class _File:
 
     @property
     def way(self) -> tuple[Any, ...]:
-        """How the file is read; neighbours for which this is equal are read together."""
+        """How the file is read; consecutive files with equal values are read together."""
         if self.is_plain:
             return (True, self.file.file.deletion_vector is not None)
         alone = self.constants or self.equality
@@ -107,7 +107,7 @@ class _File:
 def rows_by_id(
     source: TableFiles, files: Sequence[LoggedFile], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of files, in the order of the files."""
+    """Yield the rows of files, in the order of the files."""
     shapes = _Shapes(wanted)
     left = iter(files)
     while some := list(itertools.islice(left, _TOGETHER)):
@@ -118,14 +118,14 @@ def rows_by_id(
 
 
 class _Shapes:
-    """The different schemas that files of a scan have: most have the same as the one before."""
+    """The different schemas of a scan's files; most files have the schema of the one before."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
         self._known: list[FileShape] = []
 
     def opened(self, file: LoggedFile, fragment: ds.ParquetFileFragment) -> _File:
-        """A file with its shape."""
+        """Return an open file with its shape, constants and equality deletes."""
         shape = self._of(fragment.physical_schema)
         outside = self._partition(file)
         columns = [shape.column(f) for f in self._wanted.fields if f.id not in outside]
@@ -141,7 +141,7 @@ class _Shapes:
         return _File(file, fragment, shape, constants, equality, is_plain)
 
     def _partition(self, file: LoggedFile) -> dict[int, Value]:
-        """Values of columns by which a table is partitioned, and which its files do not hold."""
+        """Return the values of partition columns that the table's files do not contain."""
         definition = self._wanted.definition
         if definition.whole_files or not file.partition:
             return {}
@@ -157,7 +157,7 @@ class _Shapes:
 
 
 def _plain(source: TableFiles, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Read files that have the columns as the table does: all with deleted rows, or all without."""
+    """Yield rows of files with the table's columns: all files with deleted rows, or all without."""
     files, fragments = [f.file for f in run], [f.fragment for f in run]
     names, where = wanted.names, wanted.where
     if run[0].file.file.deletion_vector is None and POSITION not in names:
@@ -169,7 +169,7 @@ def _plain(source: TableFiles, run: Sequence[_File], wanted: Wanted) -> Iterator
 def _projected(
     source: TableFiles, run: Sequence[_File], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
-    """Read files of one shape, and convert each column to the table's."""
+    """Yield rows of files of one shape, with each column converted to the table's."""
     shape, constants = run[0].shape, run[0].constants
     columns = [shape.column(f) for f in wanted.fields]
     condition = _by_statistics(wanted.where, shape)
@@ -202,7 +202,10 @@ def _projected(
 def _undeleted(
     table: pa.Table, batch: pa.RecordBatch, file: _File, wanted: Wanted, keys: Keys
 ) -> pa.Table:
-    """Leave out rows that equality deletes name; `batch` has the same rows as the file has them."""
+    """Return the rows without those that equality deletes delete.
+
+    `batch` has the same rows with the columns of the file.
+    """
     rows = table
     for number in dict.fromkeys(i for ids in keys for i in ids):
         name = f"{_KEY}{number}"
@@ -221,7 +224,7 @@ def _key_values(batch: pa.RecordBatch, file: _File, wanted: Wanted, number: int)
     if field is None:
         return pa.nulls(batch.num_rows)
     value = file.constants.get(number, wanted.hints.defaults.get(number))
-    return pa.repeat(pa.scalar(from_neutral(field.type, value), arrow_type(field.type)), len(batch))
+    return pa.repeat(arrow_value(field.type, value), len(batch))
 
 
 def _positions(wanted: Wanted, file: LoggedFile) -> array[int]:
@@ -231,15 +234,14 @@ def _positions(wanted: Wanted, file: LoggedFile) -> array[int]:
 def _made(batch: pa.RecordBatch, column: FileColumn, constants: Constants) -> pa.Array:
     field = column.field
     if field.id in constants:
-        value = pa.scalar(from_neutral(field.type, constants[field.id]), arrow_type(field.type))
-        return pa.repeat(value, batch.num_rows)
+        return pa.repeat(arrow_value(field.type, constants[field.id]), batch.num_rows)
     return column.convert(batch.column(POSITION if column.source is None else column.source))
 
 
 def _constants(
     file: LoggedFile, definition: Definition, lacking: Collection[int]
 ) -> dict[int, Value]:
-    """Values of columns that a file lacks and that its partition has unchanged."""
+    """Return values of columns that a file lacks and that are identity partition values of it."""
     if not lacking:
         return {}
     out: dict[int, Value] = {}
@@ -253,9 +255,10 @@ def _constants(
 
 
 def _by_statistics(where: Expression | None, shape: FileShape) -> pc.Expression | None:
-    """What of a condition can be compared with a file's own statistics, in the file's names.
+    """Return the part of a condition that a file's statistics can decide, with the file's names.
 
-    Only columns that the file has in the table's own type count. Statistics leave NaN out.
+    It uses only columns that the file has in the table's type, and no floats: statistics leave NaN
+    out.
     """
 
     def is_usable(term: Expression) -> bool:

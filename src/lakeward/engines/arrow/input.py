@@ -1,4 +1,4 @@
-"""Rows that a user gives, as Arrow tables: tables, readers, frames, files, dictionaries."""
+"""Converts rows that a user gives to Arrow tables: tables, readers, frames, files, dictionaries."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ _NOTHING: Final = object()
 
 
 def tables_of(data: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
-    """Return the rows as Arrow tables, in order; nothing is held longer than needed.
+    """Return an iterator over the rows as Arrow tables, in order.
+
+    No table is kept longer than needed.
 
     Args:
         data: A table, batch, reader, dataset, iterable of these, data frame, lazy frame, anything
             with the Arrow stream interface, a path or pattern of files, or a sequence or mapping of
             plain Python values.
-        schema: What plain Python values, and the text of files, are read as.
-        table: For whom, to name in errors.
+        schema: The types to which plain Python values, and the text of files, are converted.
+        table: The name of the table for which the rows are, for errors.
     """
     if isinstance(data, pa.Table):
         return iter((data,))
@@ -80,7 +82,7 @@ def _from_stream(data: Any) -> Iterator[pa.Table]:
 
 
 def _from_lazy(data: Any) -> Iterator[pa.Table]:
-    """The rows of a lazy frame of Polars, computed part by part."""
+    """Yield the rows of a Polars LazyFrame, computed part by part."""
     empty = True
     for part in data.collect_batches():
         empty = False
@@ -118,7 +120,7 @@ def _arrow_item(item: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
 
 
 def _is_arrow(data: Any) -> bool:
-    """Whether something has tables or batches of Arrow, or makes them."""
+    """Whether an object has an interface that gives Arrow tables or batches."""
     interfaces = ("__arrow_c_stream__", "__arrow_c_array__", "scanner", "collect_batches")
     return any(hasattr(data, name) for name in interfaces)
 

@@ -1,44 +1,45 @@
-"""Newline-delimited JSON as Arrow: one object a line, read by a schema.
+"""Reads newline-delimited JSON as Arrow: one object per line, by a schema.
 
-A field that a line lacks is null; one that the schema does not have is an error. Dates and moments
-are ISO 8601 text, decimals are numbers or text. A moment without a zone is taken as UTC where the
-column has a zone.
+A field that a line lacks is null; a field that the schema lacks is an error. Dates and timestamps
+are ISO 8601 text, decimals are numbers or text, maps are objects. A timestamp without a zone is
+read as UTC if the column has a zone.
 """
 
 from __future__ import annotations
 
 import difflib
 import io
-from typing import Any, Final
+from typing import Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from lakeward.engines.arrow.fit import misfit
-from lakeward.engines.arrow.plain import neutral, table_of_rows
+from lakeward.engines.arrow.json_maps import MapsAsLists
+from lakeward.engines.arrow.json_values import converted, readable
+from lakeward.engines.arrow.plain import neutral
 from lakeward.errors import InvalidInput, LakewardError, SchemaMismatch
 
 _SHOWN: Final = 80
 
 
 class JsonLines:
-    """Reads lines as rows of a schema."""
+    """Parses lines as rows of a schema."""
 
     def __init__(self, schema: pa.Schema, table: str) -> None:
         self._schema = schema
         self._table = table
-        fields = [f.with_type(_readable(f.type)).with_nullable(True) for f in schema]
+        fields = [f.with_type(readable(f.type)).with_nullable(True) for f in schema]
         self._options = pj.ParseOptions(
             explicit_schema=pa.schema(fields),
             newlines_in_values=False,
             unexpected_field_behavior="error",
         )
-        self._plain = any(_has_map(f.type) for f in schema)
+        self._maps = MapsAsLists(schema)
 
     def table(self, lines: bytes, *, path: str | None = None, before: int = 0) -> pa.Table:
-        """Read some whole lines as rows; errors count lines from 1, behind `before` others."""
+        """Parse whole lines as rows; errors have line numbers, counted from `before` + 1."""
         if not lines.strip():
             return self._schema.empty_table()
         try:
@@ -47,17 +48,14 @@ class JsonLines:
             raise self._found(lines, error, path, before) from error
 
     def _read(self, lines: bytes) -> pa.Table:
-        if self._plain:
-            # Arrow's own reader knows no maps.
-            rows = [orjson.loads(line) for line in lines.splitlines() if line.strip()]
-            return table_of_rows(rows, self._schema, self._table)
-        reading = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
-        found = pj.read_json(io.BytesIO(lines), reading, self._options)
-        columns = {f.name: _cast(found.column(f.name), f.type) for f in self._schema}
-        return pa.table(columns)
+        text = self._maps.rewritten(lines)
+        reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        found = pj.read_json(io.BytesIO(text), reading, self._options)
+        found.validate(full=True)  # The reader does not check that text is UTF-8.
+        return pa.table({f.name: _converted(found.column(f.name), f.type) for f in self._schema})
 
     def _found(self, lines: bytes, error: Exception, path: str | None, before: int) -> InvalidInput:
-        """The error for the first line that does not fit."""
+        """Return the error for the first line that does not fit."""
         for number, line in enumerate(lines.splitlines(keepends=True), start=before + 1):
             try:
                 if line.strip():
@@ -68,7 +66,7 @@ class JsonLines:
         return InvalidInput(what, table=self._table, line=before + 1)
 
     def _wrong(self, line: bytes, error: Exception, number: int, path: str | None) -> InvalidInput:
-        """What is wrong with a line."""
+        """Return the error for a line that does not fit, with what is wrong in it."""
         where = f"line {number}" if path is None else f"line {number} of {path}"
         facts = {"line": number} if path is None else {"line": number, "path": path}
         shown = line[:_SHOWN].decode(errors="replace").strip()
@@ -98,39 +96,5 @@ class JsonLines:
         return InvalidInput(what, hint=hint, table=self._table, **facts)
 
 
-def _readable(kind: pa.DataType) -> pa.DataType:
-    """A type that Arrow reads from JSON, and that becomes the wanted one without loss."""
-    types = pa.types
-    if types.is_date(kind):
-        return pa.timestamp("s")
-    if types.is_timestamp(kind) and kind.tz is None:
-        # Read as a moment, text with a zone would be taken for the same wall clock in UTC.
-        return pa.string()
-    if types.is_struct(kind):
-        return pa.struct([_field(f) for f in kind])
-    if types.is_list(kind):
-        return pa.list_(_field(kind.value_field))
-    return kind
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    found = column.cast(kind)
-    lost = pa.types.is_float32(kind) and pc.any(pc.is_inf(found)).as_py()
-    cut = pa.types.is_date(kind) and pc.any(pc.not_equal(found.cast(column.type), column)).as_py()
-    if lost or cut:
-        message = "a value would change"
-        raise ValueError(message)
-    return found
-
-
-def _field(source: Any) -> pa.Field:
-    return source.with_type(_readable(source.type)).with_nullable(True)
-
-
-def _has_map(kind: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_map(kind):
-        return True
-    if types.is_struct(kind):
-        return any(_has_map(f.type) for f in kind)
-    return bool(types.is_list(kind) and _has_map(kind.value_type))
+def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([converted(chunk, kind) for chunk in column.chunks], kind)

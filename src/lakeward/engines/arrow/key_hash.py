@@ -1,8 +1,8 @@
 """64-bit hashes of keys, the same on every machine and for every Arrow layout of a value.
 
 Equal keys have equal hashes: 0.0 and -0.0 are equal, NaN equals itself, and integers hash by their
-value whatever their width. A key with a null has no hash. Different keys may share a hash, so a hit
-must be checked against the rows.
+value whatever their width. A key with a null has no hash. Different keys may share a hash, so equal
+hashes must be verified by comparing the rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SECOND: Final = 0x94D049BB133111EB
 
 
 def key_hashes(columns: Sequence[pa.ChunkedArray]) -> tuple[Hashes, npt.NDArray[np.bool_]]:
-    """The hash of each row's key, and whether the row has one: no column of it is null."""
+    """Return the hash of each row's key, and whether the row has one: no value is null."""
     count = len(columns[0])
     found = np.full(count, _SEED, dtype=np.uint64)
     whole = np.ones(count, dtype=bool)
@@ -45,7 +45,7 @@ def key_hashes(columns: Sequence[pa.ChunkedArray]) -> tuple[Hashes, npt.NDArray[
 def is_exact(types: Sequence[pa.DataType]) -> bool:
     """Whether different keys of some types always have different hashes.
 
-    They do where the key is one number of 64 bits or less: mixing such a number is a bijection.
+    They do if the key is one number of at most 64 bits: mixing such a number is a bijection.
     """
     if len(types) != 1:
         return False
@@ -54,7 +54,10 @@ def is_exact(types: Sequence[pa.DataType]) -> bool:
 
 
 def _words(values: pa.Array) -> list[Hashes]:
-    """The values as numbers of 64 bits, to be hashed one after the other; nulls as anything."""
+    """Return the values as arrays of 64-bit numbers, which are hashed one after the other.
+
+    Nulls become any number.
+    """
     kind = values.type
     if any(is_kind(kind) for is_kind in _TEXTS):
         return [_of_bytes(values.cast(pa.large_binary()))]
@@ -74,7 +77,7 @@ def _words(values: pa.Array) -> list[Hashes]:
 
 
 def _of_bytes(values: pa.Array) -> Hashes:
-    """A hash of the bytes of each value, eight at a time over all rows."""
+    """Return a hash of the bytes of each value, computed eight bytes at a time over all rows."""
     _, offsets_buffer, data = values.buffers()
     count = len(values)
     every = np.frombuffer(offsets_buffer, dtype=np.int64)
@@ -100,7 +103,7 @@ def _of_bytes(values: pa.Array) -> Hashes:
 
 
 def _mixed(numbers: Hashes) -> Hashes:
-    """The finishing step of splitmix64, which is a bijection."""
+    """Apply the finishing step of splitmix64, which is a bijection."""
     with np.errstate(over="ignore"):
         mixed = numbers + np.uint64(_SEED)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_FIRST)

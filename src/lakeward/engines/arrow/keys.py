@@ -1,4 +1,4 @@
-"""Rows found by their keys or places, and the rows by which two tables differ."""
+"""Finds rows by their keys or positions, and the rows by which two tables differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACE = "\0place"
 
 
 def distinct(tables: Iterable[pa.Table], key: Sequence[str]) -> pa.Table:
-    """Every key of some tables once, keys with nulls left out."""
+    """Return every key of some tables once, without keys that have nulls."""
     keys = pa.concat_tables([table.select(key) for table in tables])
     for name in key:
         keys = keys.filter(pc.is_valid(keys[name]))
@@ -26,7 +26,7 @@ def distinct(tables: Iterable[pa.Table], key: Sequence[str]) -> pa.Table:
 
 
 def first_rows(columns: Sequence[pa.ChunkedArray]) -> Positions:
-    """The places of the first row of each key; no key has nulls."""
+    """Return the position of the first row of each key; no key has nulls."""
     names = [str(n) for n in range(len(columns))]
     keys = pa.table([_comparable(c) for c in columns], names=names)
     placed = keys.append_column(_PLACE, pa.array(np.arange(keys.num_rows)))
@@ -35,15 +35,21 @@ def first_rows(columns: Sequence[pa.ChunkedArray]) -> Positions:
 
 
 def split(rows: pa.Table, keys: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows whose key is among some keys, and the others, in their order."""
-    found = KeyIndex(keys.columns).find([rows[n] for n in keys.column_names])
-    is_among = np.zeros(rows.num_rows, dtype=bool)
-    is_among[found.rows] = True
+    """Return the rows whose key is among some keys, and the others, in their order."""
+    is_among = among(rows, keys)
     return rows.filter(pa.array(is_among)), rows.filter(pa.array(~is_among))
 
 
+def among(rows: pa.Table, keys: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return for each row whether its key is among some keys."""
+    found = KeyIndex(keys.columns).find([rows[n] for n in keys.column_names])
+    is_among = np.zeros(rows.num_rows, dtype=bool)
+    is_among[found.rows] = True
+    return is_among
+
+
 def span(keys: pa.Table) -> dict[str, tuple[Any, Any]]:
-    """The smallest and the largest value of each column, as Python has them."""
+    """Return the smallest and the largest value of each column, as Python values."""
     out = {}
     for name in keys.column_names:
         found = pc.min_max(keys[name]).as_py()
@@ -53,7 +59,7 @@ def span(keys: pa.Table) -> dict[str, tuple[Any, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows that have the same key: `rows` that were looked up, in order, and those of the index."""
+    """Positions of rows with the same key: `rows` were looked up, `partners` are in the index."""
 
     rows: Positions
     partners: Positions
@@ -62,9 +68,9 @@ class Pairs:
 class KeyIndex:
     """The keys of a table's rows, looked up by hash in bulk, by any number of threads.
 
-    Keys are compared as in SQL: one with a null equals no other; NaN equals itself, 0.0 equals
+    Keys are compared as in SQL: a key with a null equals no other; NaN equals itself, 0.0 equals
     -0.0. The index has a small whole number for each key, column after column, so that keys of any
-    types and number of columns are found without a row becoming a Python object.
+    types and number of columns are found without Python objects for rows.
     """
 
     def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
@@ -85,7 +91,7 @@ class KeyIndex:
         self.is_unique = self._number(codes)
 
     def find(self, columns: Sequence[pa.ChunkedArray]) -> Pairs:
-        """The pairs of rows that have the same key."""
+        """Return the pairs of rows with the same key: of these columns, and of the index."""
         codes = np.empty(0, dtype=np.int64)
         for n, (column, values) in enumerate(zip(columns, self._values, strict=True)):
             found = _codes(_comparable(column), values)
@@ -102,7 +108,7 @@ class KeyIndex:
         return Pairs(np.repeat(rows, counts), self._order[first + within])
 
     def _number(self, codes: Positions) -> bool:
-        """Store for each code which rows have it; return whether it is one row each."""
+        """Store which rows have each code; return whether every code has one row."""
         there = np.flatnonzero(codes >= 0)
         self._order = there[np.argsort(codes[there], kind="stable")]
         counts = np.bincount(codes[there])
@@ -111,7 +117,7 @@ class KeyIndex:
 
 
 def _codes(column: pa.ChunkedArray, values: pa.Array) -> Positions:
-    """The place of each value among the known ones; -1 for unknown and missing values."""
+    """Return the position of each value among the known ones; -1 for unknown values and nulls."""
     found = pc.index_in(column, value_set=values, skip_nulls=True)
     return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
 
@@ -121,7 +127,7 @@ def _joined(left: Positions, right: Positions, count: int) -> Positions:
 
 
 def _folded(codes: Positions, known: Positions) -> Positions:
-    """Replace codes by their places among the known ones, so that they stay small."""
+    """Replace codes by their positions among the known ones, so that they remain small."""
     if not len(known):
         return np.full(len(codes), -1, dtype=np.int64)
     places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
@@ -137,9 +143,9 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def picked(rows: pa.Table, places: Positions) -> pa.Table:
-    """The rows at some places, in the order of the places.
+    """Return the rows at some positions, in the order of the positions.
 
-    Arrow's own `take` copies all chunks of the table into one first, however few rows are wanted.
+    Arrow's own `take` first copies all chunks of the table into one, even for few rows.
     """
     if len(places) > 1 and (places[1:] < places[:-1]).any():
         order = np.argsort(places, kind="stable")
@@ -157,11 +163,9 @@ def picked(rows: pa.Table, places: Positions) -> pa.Table:
 
 
 def difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows, each as often, that `before` has more often than `after`, and vice versa."""
+    """Return the surplus rows of `before` and of `after`, each as often as its surplus."""
     rows = pa.concat_tables([before, after])
-    keys = pa.table(
-        [_plain(c) for c in rows.columns], names=[str(n) for n in range(rows.num_columns)]
-    )
+    keys = _groupable(rows)
     names = keys.column_names
     side = np.concatenate([np.ones(before.num_rows), -np.ones(after.num_rows)]).astype(np.int64)
     places = np.arange(rows.num_rows)
@@ -175,10 +179,46 @@ def difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
     )
 
 
+def count_differing(left: pa.ChunkedArray, right: pa.ChunkedArray) -> int:
+    """Return in how many places two columns differ; null equals null, and NaN equals NaN."""
+    both = _plain(pa.chunked_array([*left.chunks, *right.chunks], type=left.type))
+    old, new = both.slice(0, len(left)), both.slice(len(left))
+    differs = pc.fill_null(pc.not_equal(old, new), False)
+    differs = pc.or_(differs, pc.xor(pc.is_null(old), pc.is_null(new)))
+    if _floats(both.type):
+        same = pc.fill_null(pc.and_(pc.is_nan(old), pc.is_nan(new)), False)
+        differs = pc.and_not(differs, same)
+    return pc.sum(differs).as_py() or 0
+
+
+def equal_rows(left: pa.Table, right: pa.Table) -> tuple[Positions, Positions]:
+    """Pair equal rows of two tables, each row once; return their positions in both, ascending."""
+    keys = _groupable(pa.concat_tables([left, right]))
+    placed = keys.append_column(_PLACE, pa.array(np.arange(keys.num_rows)))
+    groups = placed.group_by(keys.column_names, use_threads=False).aggregate([(_PLACE, "list")])
+    lists = groups[f"{_PLACE}_list"].combine_chunks()
+    places = np.asarray(lists.flatten().to_numpy(), dtype=np.int64)
+    group = np.repeat(np.arange(len(lists)), pc.list_value_length(lists).to_numpy())
+    is_left = places < left.num_rows
+    sides = []
+    for is_own in (is_left, ~is_left):
+        own, others = group[is_own], np.bincount(group[~is_own], minlength=len(lists))
+        # The rows of a group follow each other, so this is a row's number in its group.
+        number = np.arange(len(own)) - np.searchsorted(own, own)
+        sides.append(np.sort(places[is_own][number < others[own]]))
+    return sides[0], sides[1] - left.num_rows
+
+
+def _groupable(rows: pa.Table) -> pa.Table:
+    """Return rows whose columns Arrow can group by, under numbers as names."""
+    names = [str(n) for n in range(rows.num_columns)]
+    return pa.table([_plain(c) for c in rows.columns], names=names)
+
+
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values that Arrow can group by; nested ones become numbers, equal for equal values."""
+    """Return values that Arrow can group by; equal nested values become equal numbers."""
     if not pa.types.is_nested(column.type):
-        return pc.add(column, pa.scalar(0.0, column.type)) if _floats(column.type) else column
+        return _comparable(column)
     counter = itertools.count()
     known: dict[str, int] = {}
     numbers = [known.setdefault(repr(v), next(counter)) for v in column.to_pylist()]

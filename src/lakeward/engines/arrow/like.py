@@ -1,4 +1,4 @@
-"""The columns of a new table, taken from data: a frame, a reader, a file, a schema of a library."""
+"""Derives the columns of a new table from data: a frame, a reader, a file, a library's schema."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _WIDER = {
 
 
 def schema_like(source: Any) -> pa.Schema:
-    """The columns that hold data like this.
+    """Return the columns that can hold such data.
 
-    Unsigned integers become the next wider signed ones, timestamps of seconds and nanoseconds
-    become those of microseconds. Columns of which no value is known have no type and are refused.
+    Unsigned integers become the next wider signed ones, timestamps in seconds and nanoseconds
+    become microseconds. Raises `InvalidInput` for columns without values, which have no type.
     """
     try:
         found = _schema_of(source)
@@ -39,10 +39,10 @@ def schema_like(source: Any) -> pa.Schema:
 
 
 def schema_of_rows(source: Any, known: Collection[str]) -> tuple[pa.Schema, bool]:
-    """The columns of rows, and whether the rows themselves have types.
+    """Return the columns of rows, and whether the rows themselves have types.
 
     Columns without a value are left out if they are `known`. Raises `InvalidInput` for data that
-    would have to be read to tell them.
+    would have to be read to find its columns.
     """
     try:
         found = _schema_of(source)

@@ -9,6 +9,7 @@ the files are compared one after the other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -52,17 +53,12 @@ def net_rows(
         cancel: Leave out rows that are in both streams.
         memory: Bytes of rows that may be in memory before they are split into temporary files.
     """
-    sides = _Sides(schema, key, memory)
-    try:
-        for side, batches in enumerate((before, after)):
-            for batch in batches:
-                sides.add(side, batch)
-        for old, new in sides.parts():
-            gone, came = difference(old, new) if cancel else (old, new)
-            if gone.num_rows or came.num_rows:
-                yield paired(gone, came, key)
-    finally:
-        sides.close()
+    with closing(Sides(schema, key, memory)) as sides:
+        for batch in before:
+            sides.add_before(batch)
+        for batch in after:
+            sides.add_after(batch)
+        yield from sides.net(cancel=cancel)
 
 
 def paired(gone: pa.Table, came: pa.Table, key: Sequence[str]) -> NetRows:
@@ -77,10 +73,14 @@ def paired(gone: pa.Table, came: pa.Table, key: Sequence[str]) -> NetRows:
     )
 
 
-class _Sides:
-    """Rows of both streams: first in memory, then in temporary files by hash."""
+class Sides:
+    """Rows of both streams, added in any order: first in memory, then in temporary files by hash.
+
+    The arguments are those of `net_rows`.
+    """
 
     def __init__(self, schema: pa.Schema, key: Sequence[str], memory: int) -> None:
+        self._key = tuple(key)
         self._schema = schema
         self._by = [n for n in (key or schema.names) if not _is_nested(schema.field(n).type)]
         self._memory = memory
@@ -88,7 +88,28 @@ class _Sides:
         self._size = 0
         self._spilled: tuple[list[Spill], list[Spill]] | None = None
 
-    def add(self, side: int, batch: pa.RecordBatch) -> None:
+    def add_before(self, batch: pa.RecordBatch) -> None:
+        """Add rows that may have been deleted."""
+        self._add(0, batch)
+
+    def add_after(self, batch: pa.RecordBatch) -> None:
+        """Add rows that may have been inserted."""
+        self._add(1, batch)
+
+    def net(self, *, cancel: bool = True) -> Iterator[NetRows]:
+        """Yield the rows by which the sides differ; nothing can be added after that."""
+        for old, new in self._parts():
+            gone, came = difference(old, new) if cancel else (old, new)
+            if gone.num_rows or came.num_rows:
+                yield paired(gone, came, self._key)
+
+    def close(self) -> None:
+        """Delete the temporary files."""
+        for side in self._spilled or ():
+            for spill in side:
+                spill.close()
+
+    def _add(self, side: int, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
         if self._spilled is not None:
@@ -99,7 +120,7 @@ class _Sides:
         if self._size > self._memory and self._by:
             self._begin_spilling()
 
-    def parts(self) -> Iterator[tuple[pa.Table, pa.Table]]:
+    def _parts(self) -> Iterator[tuple[pa.Table, pa.Table]]:
         if self._spilled is None:
             old, new = (pa.Table.from_batches(held, self._schema) for held in self._held)
             yield old, new
@@ -108,11 +129,6 @@ class _Sides:
             yield old.finish(), new.finish()
             old.release()
             new.release()
-
-    def close(self) -> None:
-        for side in self._spilled or ():
-            for spill in side:
-                spill.close()
 
     def _begin_spilling(self) -> None:
         self._spilled = (self._files(), self._files())

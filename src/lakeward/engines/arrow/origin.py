@@ -1,7 +1,7 @@
-"""Where rows come from, for errors: which row of the data, or which line of which file.
+"""Records where rows come from, for errors: which row of the data, or which line of which file.
 
-Tables carry it in the metadata of their schema, which is read only when something does not fit.
-Rows are counted from 0, as frames and lists count them, and lines from 1, as editors do.
+Tables have it in the metadata of their schema, which is read only when a row does not fit. Rows are
+counted from 0, as frames and lists count them, and lines from 1, as editors do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNIT: Final = b"lakeward.unit"
 
 
 def numbered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Tables that follow each other, each with the number of its first row."""
+    """Yield consecutive tables, each marked with the number of its first row."""
     first = 0
     for table in tables:
         yield _marked(table, {_FIRST: str(first).encode()}) if first else table
@@ -27,7 +27,7 @@ def numbered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def of_file(tables: Iterable[pa.Table], path: RowFile) -> Iterator[pa.Table]:
-    """Tables of a file, each with the number of its first row."""
+    """Yield tables of a file, each marked with the file and the number of its first row."""
     first = 0
     for table in tables:
         yield placed(table, path, first, "row")
@@ -35,13 +35,13 @@ def of_file(tables: Iterable[pa.Table], path: RowFile) -> Iterator[pa.Table]:
 
 
 def placed(table: pa.Table, path: RowFile, first: int, unit: str) -> pa.Table:
-    """A table of a file; `first` counts its first row in a unit, `row` or `line`."""
+    """Return a table marked with its file; `first` is the number of its first `row` or `line`."""
     marks = {_FILE: str(path).encode(), _UNIT: unit.encode(), _FIRST: str(first).encode()}
     return _marked(table, marks)
 
 
 def place(schema: pa.Schema, index: int) -> tuple[str, dict[str, Any]]:
-    """Where a row of a table was given, in words and as facts of an error."""
+    """Return where a row of a table comes from, in words and as facts of an error."""
     known = schema.metadata or {}
     number = int(known.get(_FIRST, b"0")) + index
     unit = known.get(_UNIT, b"row").decode()

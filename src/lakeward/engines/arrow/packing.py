@@ -20,7 +20,7 @@ from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 
 _GROUP_BYTES: Final = 32 * 2**20
-"""A row group has at most so many bytes in memory, because it is encoded from one table."""
+"""The largest size of a row group in memory, where it is one table before it is encoded."""
 
 
 @dataclass(frozen=True, slots=True)

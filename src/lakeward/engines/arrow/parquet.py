@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.leaves import leaf_positions, positions_in_file
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
@@ -21,21 +22,21 @@ from lakeward.model.types import Decimal, Field, stored_type
 from lakeward.model.values import Value, to_neutral
 
 STRING_BOUND: Final = 32
-"""Longer strings are cut in statistics, upper bounds to something greater."""
+"""Bounds of strings in statistics are truncated to this length, upper bounds to a greater text."""
 _LAST_CHARACTER: Final = "\U0010ffff"
 Code: TypeAlias = Literal["f", "d"]
 _SUMMED_ROWS: Final = 1_000
 _CODES: Final[dict[pa.DataType, Code]] = {pa.float32(): "f", pa.float64(): "d"}
-"""How Python calls the numbers of a buffer."""
+"""The type codes of Python's `memoryview` for the numbers of a buffer."""
 _FALSE_HITS: Final = 0.01
-"""The share of values that a Bloom filter takes for its own."""
+"""The rate of false positives of a Bloom filter."""
 _FEW_ROWS: Final = 1_000
-"""So few rows need no dictionary: what it saves is less than its page costs."""
+"""Fewer rows get no dictionary: it saves less than its page costs."""
 _SAMPLE_ROWS: Final = 2_048
 _DISTINCT: Final = 0.98
-"""With so many distinct values in a sample there are tens of thousands: too many to gain by."""
+"""A sample with this share of distinct values indicates too many for a dictionary to pay off."""
 _LENGTH_BYTES: Final = 4
-"""What Parquet spends on a string that is spelled out, beside its letters."""
+"""Bytes for the length of a string that Parquet stores without a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def encode(
     path: str,
     options: ParquetOptions,
 ) -> tuple[pa.Buffer, DataFile]:
-    """A Parquet file in memory, and its entry for the log."""
+    """Return a Parquet file in memory, and its entry for the log."""
     schema = definition.schema
     columns = columns_of(definition)
     stored = columns.schema
@@ -141,11 +142,10 @@ def footer_stats(
     """Read outer bounds and null counts of the indexed columns from a file's footer.
 
     `without_bounds` are fields whose bounds would mislead readers (floats with NaN); `positions`
-    are those of the file's columns by their paths, found in the footer if not given.
+    are those of the file's columns by their names, found in the footer if not given.
     """
     if positions is None:
-        columns = metadata.schema
-        positions = {columns.column(i).path: i for i in range(metadata.num_columns)}
+        positions = positions_in_file(metadata, [field.name for field in schema.indexed])
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     minimum: dict[int, Value] = {}
     maximum: dict[int, Value] = {}
@@ -177,7 +177,10 @@ def _columns(schema: Schema, partition_by: tuple[int, ...]) -> Columns:
 
 
 def _merged(parts: Sequence[pq.Statistics | None]) -> tuple[int, Any, Any] | None:
-    """Null count and bounds over all row groups; no bounds where a group with values has none."""
+    """Return null count, minimum and maximum over all row groups; None if a group has no count.
+
+    There are no bounds if a group with values has none.
+    """
     nulls, low, high, is_bounded = 0, None, None, True
     for part in parts:
         if part is None or not part.has_null_count:
@@ -210,7 +213,7 @@ def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
 
 
 def _above(text: str) -> str:
-    """The text, or a short text that is above all texts with the same beginning."""
+    """Return the text, or a short text that is above all texts with the same prefix."""
     end = STRING_BOUND
     while text[end : end + 1] == _LAST_CHARACTER:
         end += 1
@@ -220,8 +223,8 @@ def _above(text: str) -> str:
 class Columns:
     """The columns of files of one schema, and which of them may have bounds.
 
-    Parquet leaves NaN out of a column's bounds. Engines that order it above all numbers, or find it
-    equal to itself, then skip rows that match. So columns that have a NaN get no bounds.
+    Parquet leaves NaN out of a column's bounds. Engines that order NaN above all numbers, or treat
+    it as equal to itself, would then skip matching rows. So columns with a NaN get no bounds.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -236,20 +239,24 @@ class Columns:
             for position, field in enumerate(schema)
             if pa.types.is_floating(field.type)
         ]
-        self.positions = {path: position for position, (path, _, _) in enumerate(self._leaves)}
+        self.positions = leaf_positions(schema)
         self._is_risky = any(risky for _, _, risky in self._leaves)
 
     def with_nan(self, data: pa.Table) -> list[str]:
-        """Names of the columns that have a NaN, nested ones left out."""
+        """Return the names of the top-level columns that have a NaN."""
         return [
             name for position, name, code in self._floats if _has_nan(data.column(position), code)
         ]
 
     def with_statistics(self, unordered: Collection[str]) -> bool | list[str]:
-        """The value for Parquet's `write_statistics`; in nested columns a NaN may hide."""
+        """Return the value for Parquet's `write_statistics`: all, or the paths of leaf columns.
+
+        Nested floats get no statistics, because they are not checked for NaN.
+        """
         if not self._is_risky and not unordered:
             return True
-        return [p for p, name, risky in self._leaves if not risky and name not in unordered]
+        without = {p for p, name, risky in self._leaves if risky or name in unordered}
+        return [p for p, _, _ in self._leaves if p not in without]
 
 
 def _has_nan(column: pa.ChunkedArray, code: Code | None) -> bool:
@@ -262,7 +269,7 @@ def _has_nan(column: pa.ChunkedArray, code: Code | None) -> bool:
 
 
 def _total(column: pa.ChunkedArray, code: Code) -> float:
-    """The sum of few numbers, values under nulls included; faster than to look up a kernel."""
+    """Return the sum of few numbers, values under nulls included; faster than an Arrow kernel."""
     total = 0.0
     for chunk in column.chunks:
         if not len(chunk):
@@ -289,11 +296,11 @@ def _paths(
 
 
 def encoding_settings(data: pa.Table) -> dict[str, Any]:
-    """Arguments of `ParquetWriter` that say how these rows are encoded.
+    """Return arguments of `ParquetWriter` that determine how these rows are encoded.
 
-    Values that repeat get a dictionary. Where they hardly repeat, the writer would hash a megabyte
-    of them before it gives up, and the file would be larger and slower to read. Whole numbers that
-    hardly repeat are mostly ids and moments, which lie close together, so their differences are
+    Values that repeat get a dictionary. If they hardly repeat, the writer would hash a megabyte of
+    them before it gives up, and the file would be larger and slower to read. Whole numbers that
+    hardly repeat are mostly ids and timestamps, which are close together, so their differences are
     stored.
     """
     if data.num_rows < _FEW_ROWS:
@@ -311,7 +318,7 @@ def encoding_settings(data: pa.Table) -> dict[str, Any]:
 
 
 def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether strings of a file are stored as a dictionary, judged by their size."""
+    """Whether strings of a file are stored as a dictionary, judged by their total size."""
     known = chunk.statistics
     missing = known.null_count if known is not None and known.has_null_count else 0
     spelled_out = _LENGTH_BYTES * (chunk.num_values - missing)
@@ -319,7 +326,7 @@ def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 def _sampled(rows: int) -> pa.Array:
-    """Random positions: to a regular sample, values that come in cycles look distinct."""
+    """Return random positions: in a regular sample, values that repeat in cycles look distinct."""
     return pc.unique(pc.floor(pc.multiply(_places(), rows)).cast(pa.int64()))
 
 

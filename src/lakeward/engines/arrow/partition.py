@@ -1,8 +1,8 @@
 """Splits rows by partition values, and names the directories of partitions.
 
-Some readers take a column's value from its directory, and Delta takes an empty text for a missing
-value. A value that they would misread is refused. Hidden partition values are no columns, so nobody
-reads them from a directory.
+Some readers take a column's value from its directory, and Delta reads an empty text as null. A
+value that they would misread is refused. Hidden partition values are no columns, so no reader takes
+them from a directory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _SHOWN: Final = 60
 def partitioned(
     data: pa.Table, definition: Definition, table: str
 ) -> Iterator[tuple[Mapping[int, Value], pa.Table]]:
-    """Split rows by partition values, without the partition columns unless files hold them."""
+    """Yield partition values by field id, and their rows.
+
+    The rows lack the partition columns, unless data files contain them.
+    """
     fields = definition.partition_fields
     stored = [] if definition.whole_files else [f.name for f in fields if f.id > 0]
     rest = data.drop_columns(stored)
@@ -51,7 +54,7 @@ def partitioned(
 
 
 def partition_directory(values: Mapping[int, Value], definition: Definition) -> str:
-    """The directory of a partition, `a=1/b=x/`, quoted for paths."""
+    """Return the directory of a partition, `a=1/b=x/`, percent-encoded for paths."""
     return "".join(
         f"{_name(definition.field(i), value, definition.derived.get(i))}/"
         for i, value in values.items()
@@ -59,7 +62,7 @@ def partition_directory(values: Mapping[int, Value], definition: Definition) -> 
 
 
 def check_partition(field: Field, value: Value, table: str) -> None:
-    """Raise `SchemaMismatch` for a value that readers of directories would take for another one."""
+    """Raise `SchemaMismatch` for a value that readers of directories would misread."""
     if field.id > 0 and value in ("", NULL_PARTITION):
         reason = "readers take for a missing value"
     elif len(_name(field, value, None)) > _LONGEST_NAME:
@@ -89,7 +92,7 @@ def _name(field: Field, value: Value, derived: Derived | None) -> str:
 
 
 def _check_year(field: Field, value: Value, table: str) -> None:
-    """Refuse a date whose year has more than four digits, which few readers understand."""
+    """Raise `SchemaMismatch` for a year with more than four digits, which few readers support."""
     if not isinstance(value, int) or not str(field.type).startswith(("date", "timestamp")):
         return
     days = value if field.type == Primitive("date") else value // DAY

@@ -1,11 +1,11 @@
-"""Plain Python values as Arrow arrays and tables of given types, with nothing lost."""
+"""Converts plain Python values to Arrow arrays and tables of given types, without loss."""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, Final, NoReturn, TypeAlias
@@ -22,7 +22,7 @@ _SHOWN: Final = 80
 
 
 def table_of_rows(rows: Sequence[Any], schema: pa.Schema, table: str) -> pa.Table:
-    """Make a table of dictionaries; an unknown name is an error, not a dropped value."""
+    """Return a table of dictionaries; raise `SchemaMismatch` for a name that is no column."""
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             what = (
@@ -39,7 +39,7 @@ def table_of_rows(rows: Sequence[Any], schema: pa.Schema, table: str) -> pa.Tabl
 
 
 def table_of_columns(columns: Mapping[str, Any], schema: pa.Schema, table: str) -> pa.Table:
-    """Make a table of lists of values by the names of columns."""
+    """Return a table of lists of values by the names of columns."""
     _check_names(columns, schema, table)
     for name, values in columns.items():
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
@@ -73,10 +73,10 @@ def _check_names(row: Mapping[str, Any], schema: pa.Schema, table: str) -> None:
 
 
 def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:
-    """Return the values as an Arrow array of a type, with nothing lost.
+    """Return the values as an Arrow array of a type, without loss.
 
-    Arrow makes 1 of 1.5, a date of any number, and drops parts of a struct that it does not know.
-    What would not come back as it was given is a `SchemaMismatch` instead.
+    Arrow converts 1.5 to 1 and any number to a date, and drops struct members that it does not
+    know. A value that would not come back as it was given raises a `SchemaMismatch` instead.
     """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
@@ -92,7 +92,7 @@ def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:
         for row, value in enumerate(given):
             if value is not None and not fits(value):
                 raise _lossy(value, kind, column, table, row)
-        return pa.array(given, kind)
+        return pa.array(_in_utc(given, kind), kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, SchemaMismatch):
             raise
@@ -100,7 +100,7 @@ def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:
 
 
 def _is_typed(values: Any) -> bool:
-    """Whether it is an array or a value of NumPy, pandas or Polars that has a type of its own."""
+    """Whether a value is an array or a scalar of NumPy, pandas or Polars with a type."""
     kind = getattr(values, "dtype", None)
     return kind is not None and str(kind) != "object"
 
@@ -158,6 +158,36 @@ def _whole(value: Any) -> bool:
     return isinstance(value, Integral)
 
 
+def _in_utc(values: Any, kind: pa.DataType) -> Any:
+    """Return values with all zoned datetimes in UTC, for a type that has them.
+
+    Arrow ignores their zones if PYARROW_IGNORE_TIMEZONE is set, which pandera and pyspark.pandas
+    do when they are imported; in UTC that changes nothing.
+    """
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return [v.astimezone(UTC) if getattr(v, "tzinfo", None) is not None else v for v in values]
+    if pa.types.is_nested(kind) and _has_moments(kind):
+        return [None if v is None else _nested_in_utc(v, kind) for v in values]
+    return values
+
+
+def _nested_in_utc(value: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_struct(kind):
+        types = {field.name: field.type for field in kind}
+        return {n: _in_utc([v], types[n])[0] if n in types else v for n, v in value.items()}
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        keys, items = zip(*pairs, strict=True) if pairs else ((), ())
+        return list(zip(_in_utc(keys, kind.key_type), _in_utc(items, kind.item_type), strict=True))
+    return _in_utc(list(value), kind.value_type)
+
+
+def _has_moments(kind: pa.DataType) -> bool:
+    if not pa.types.is_nested(kind):
+        return pa.types.is_timestamp(kind) and kind.tz is not None
+    return any(_has_moments(kind.field(n).type) for n in range(kind.num_fields))
+
+
 def _real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -191,7 +221,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _refuse(values: Any, kind: pa.DataType, column: str, table: str, error: Exception) -> NoReturn:
-    """Raise the error for the first value of which Arrow makes no array."""
+    """Raise the error for the first value that Arrow cannot convert."""
     for row, value in enumerate(values):
         try:
             pa.array([value], kind)
@@ -211,7 +241,7 @@ def _lossy(value: Any, kind: pa.DataType, column: str, table: str, row: int) -> 
 
 
 def neutral(kind: pa.DataType) -> Type:
-    """The lake's type for an Arrow type, for errors."""
+    """Return Lakeward's type for an Arrow type, for errors."""
     try:
         return type_from_arrow(kind, Ids(), where="")
     except LakewardError:

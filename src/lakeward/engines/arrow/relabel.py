@@ -1,4 +1,4 @@
-"""Gives rows other names, at every depth, without copying values."""
+"""Renames columns and nested fields of rows without copying values."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pyarrow as pa
 
 
 def relabelled_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give rows the names of a schema whose types differ in nothing but names."""
+    """Return rows with the names of a schema whose types are equal except for names."""
     columns = [_column(c, f.type) for c, f in zip(rows.columns, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def relabelled(source: pa.RecordBatchReader, schema: pa.Schema) -> pa.RecordBatchReader:
-    """Give rows the names of a schema whose types differ in nothing but names."""
+    """Return a stream of rows with the names of a schema whose types are equal except for names."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in source:

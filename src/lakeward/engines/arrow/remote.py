@@ -1,4 +1,4 @@
-"""Files that are not on this machine, as readers of rows take them."""
+"""Files of rows that are not on this machine."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final, TypeAlias
 import pyarrow.fs
 
 _AHEAD: Final = 4 * 2**20
-"""Bytes that are fetched at once from a file that is read in order."""
+"""How many bytes are fetched at once from a file that is read sequentially."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file that Arrow opens by its address; errors name it by that."""
+    """A file that Arrow opens by its address, which errors show as the file's name."""
 
     address: str
     filesystem: pyarrow.fs.FileSystem
@@ -25,26 +25,26 @@ class RemoteFile:
 
     @property
     def suffixes(self) -> list[str]:
-        """The endings of its name, as a path has them."""
+        """The extensions of the file name, with their dots: `.csv` and `.gz` of `a.csv.gz`."""
         return PurePosixPath(self.address).suffixes
 
     @property
     def suffix(self) -> str:
-        """The last ending of its name."""
+        """The last extension of the file name, with its dot: `.gz` of `a.csv.gz`."""
         return PurePosixPath(self.address).suffix
 
     def open(self) -> Any:
-        """The file, to read in any order."""
+        """Open the file for random access."""
         return self.filesystem.open_input_file(self.address)
 
     def open_text(self) -> Any:
-        """The file, to read in order, decompressed by the ending of its name."""
+        """Open the file for sequential reading, decompressed according to its extension."""
         return self.filesystem.open_input_stream(self.address, "detect", _AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFiles:
-    """Files whose rows follow each other."""
+    """Files whose rows are read one file after the other."""
 
     files: tuple[RemoteFile, ...]
 

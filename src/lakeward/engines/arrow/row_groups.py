@@ -1,4 +1,4 @@
-"""Row groups of files, and their rows by position: those that are not deleted in place."""
+"""Row groups of files, and their rows by position, without those that deletion vectors delete."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 POSITION: Final = "\0position"
-"""The column of positions, by a name that no column can have."""
+"""The name of the column of positions, which no table's column can have."""
 _FOOTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file, or some row groups: for each, `spans` has its first position and number of rows."""
+    """A file, or some of its row groups; `spans` has the first position and row count of each."""
 
     fragment: ds.ParquetFileFragment
     spans: Sequence[tuple[int, int]]
@@ -34,10 +34,10 @@ def parts_of(
     threads: bool,
     among: Sequence[int] | None = None,
 ) -> list[Part]:
-    """Choose the row groups that may hold a row for which their fragment's condition is true.
+    """Return for each file the row groups that may have a row for which its condition is true.
 
-    With `among`, only those that hold one of these positions, ascending. With `threads`, several
-    footers are read at once, for files that are far away.
+    With `among`, only row groups with one of these positions, ascending. With `threads`, several
+    footers are read at once, for remote files.
     """
     complete(fragments, threads=threads)
     return [_part(f, schema, w, among) for f, w in zip(fragments, wheres, strict=True)]
@@ -65,7 +65,7 @@ def masked(
     *,
     numbered: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Leave out deleted rows, before any condition is computed for them.
+    """Yield the rows that are not deleted, before any condition is evaluated on them.
 
     Positions count deleted rows too, so the parts are read without a filter. `deleted` has the
     positions for each part, ascending, of the type code `Q`. With `numbered`, `POSITION` is a last
@@ -84,7 +84,7 @@ def masked(
 
 
 class _Spans:
-    """Yields the positions of rows as batches of them come."""
+    """Assigns positions to the rows of consecutive batches."""
 
     def __init__(self, parts: Sequence[Part], deleted: Sequence[array[int]]) -> None:
         self._left = iter(
@@ -95,7 +95,10 @@ class _Spans:
         self._start, self._rows, self._gone = 0, 0, array("Q")
 
     def take(self, most: int) -> tuple[int, array[int], int]:
-        """The first position of the next rows, the deleted ones among them, and their number."""
+        """Return the first position of the next rows, the deleted ones among them, and their count.
+
+        At most `most` rows are taken.
+        """
         while not self._rows:
             self._start, self._rows, self._gone = next(self._left)
         count, start = min(most, self._rows), self._start
@@ -130,7 +133,7 @@ def _meets(among: Sequence[int], start: int, count: int) -> bool:
 
 
 def _stays(gone: array[int], start: int, count: int) -> Any:
-    """True for each row that is not deleted."""
+    """Return a mask that is True for each row that is not deleted."""
     whole = pa.Array.from_buffers(pa.uint64(), len(gone), [None, pa.py_buffer(gone)])
     numbers = whole.cast(pa.int64())
     places = pc.subtract(numbers, start)

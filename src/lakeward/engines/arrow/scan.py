@@ -1,4 +1,4 @@
-"""Reads rows from Parquet files: the files of a plan, and the columns and rows asked for."""
+"""Reads rows from Parquet files: the files of a plan, with the requested columns and rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
 
 _NOT_COMPUTED: Final = ("overflow", "divide by zero", "Failed to parse", "would lose", "truncated")
-"""How Arrow words its failures to compute an expression, which are no fault of a file."""
+"""Parts of Arrow's messages if an expression cannot be computed, which is no fault of a file."""
 _TOGETHER: Final = 32
-"""How many files with rows deleted in place are opened together."""
+"""How many files with deletion vectors are opened together."""
 
 
 def scan(
@@ -44,16 +44,16 @@ def scan(
     """Read the rows of files, in the order of the files.
 
     Args:
-        files: What to read.
-        definition: Whose schema the rows get; columns that a file lacks are null.
+        files: The files to read.
+        definition: The definition whose schema the rows get; columns that a file lacks are null.
         filesystem: Where the files are.
-        directory: What their paths are relative to.
-        columns: Names, in the order wanted; all when None.
-        where: Keeps rows for which it is true.
-        pre_buffer: Fetch neighbouring parts of a file at once: for files that are far away.
-        deleted: Returns the positions of a file's deleted rows; None where no file has any.
-        hints: Of the table's metadata, where columns are found by field ids; None for by names.
-        equality: Returns the equality deletes of a file; None where no file has any.
+        directory: The directory to which their paths are relative.
+        columns: Names of columns, in the order of the result; None for all.
+        where: Only rows for which this condition is true.
+        pre_buffer: Fetch neighbouring parts of a file at once: for remote files.
+        deleted: Returns the positions of a file's deleted rows; None if no file has any.
+        hints: Hints from the table's metadata if columns are found by field ids; None if by names.
+        equality: Returns the equality deletes of a file; None if no file has any.
         numbered: Add the position of each row in its file as a last column, `POSITION`.
         among: Only row groups with one of these positions, ascending; None for all.
     """
@@ -92,7 +92,7 @@ def _by_turns(
     where: Expression | None,
     deleted: Deleted,
 ) -> Iterator[pa.RecordBatch]:
-    """Read runs of files with deleted rows, and of files without, each in its own way."""
+    """Yield rows of runs of files with deletion vectors, and of files without, in file order."""
     for is_masked, run in itertools.groupby(files, lambda f: f.file.deletion_vector is not None):
         if not is_masked:
             yield from source.filtered(list(run), names, where)

@@ -1,4 +1,4 @@
-"""Reads a stream of rows by a filter and columns, in the thread that asks for them.
+"""Reads a stream of rows by a filter and columns, in the thread that requests them.
 
 Arrow's own `Scanner.from_batches` pulls a stream in a thread of Arrow's pool. If reading the stream
 needs that pool too, as reading Parquet files does, as many scanners as the pool has threads wait
@@ -19,7 +19,7 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, pc.Expression]
 
 
 class StreamScanner:
-    """Has the methods of a `pyarrow.dataset.Scanner` that engines call."""
+    """A scanner with the methods of `pyarrow.dataset.Scanner` that engines call."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class StreamScanner:
         Args:
             schema: The schema of the stream, for the columns and the filter.
             read: Opens the stream.
-            columns: What to return of each row.
-            filter: Keeps the rows for which it is true.
+            columns: The columns of the result.
+            filter: Only rows for which this expression is true.
         """
         self.dataset_schema = schema
         self._read = read

@@ -16,11 +16,11 @@ from lakeward.errors import MissingExtra
 _LG_K: Final = 13
 _DEVIATIONS: Final = 2
 _EMPTY: Final = "\0 empty"
-"""In the place of an empty text, which the library leaves out."""
+"""Replaces an empty text, which the library would ignore."""
 
 
 def sketch_of(batches: Iterable[pa.Array], before: bytes | None) -> bytes:
-    """Return a sketch of all values, and of those in a sketch made before; nulls do not count.
+    """Return a sketch of all values, merged with the sketch `before`; nulls do not count.
 
     Raises:
         MissingExtra: datasketches is not installed.
@@ -40,19 +40,19 @@ def sketch_of(batches: Iterable[pa.Array], before: bytes | None) -> bytes:
 
 
 def estimate(body: bytes) -> tuple[int, int, int]:
-    """The number of different values, and bounds of it that hold with a probability of 95%."""
+    """Return the number of different values, and its lower and upper bound at 95% confidence."""
     made = _library().cpc_sketch.deserialize(body)
     low, high = made.get_lower_bound(_DEVIATIONS), made.get_upper_bound(_DEVIATIONS)
     return round(made.get_estimate()), int(low), round(high)
 
 
 def can_be_sketched(kind: pa.DataType) -> bool:
-    """Whether values of this type are single values."""
+    """Whether the type is not nested, so that its values can be sketched."""
     return not pa.types.is_nested(kind)
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Values as numbers or texts, in one form for each type."""
+    """Return values as numbers or texts, so that equal values have one form."""
     kind = values.type
     if pa.types.is_temporal(kind):
         narrow = pa.types.is_date32(kind) or pa.types.is_time32(kind)

@@ -1,7 +1,7 @@
-"""Opens a table's Parquet files and reads row groups that may hold rows for a condition.
+"""Opens a table's Parquet files and reads the row groups that may have rows for a condition.
 
-Strings that files store as a dictionary are read as one and decoded afterwards in large scans,
-which takes about half the time.
+In large scans, strings that are dictionary-encoded in files are read as dictionaries and decoded
+afterwards, which takes about half the time.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ _BATCH_ROWS: Final = 131_072
 _BYTES_AT_ONCE: Final = (128 << 20) // 3
 _SAMPLED: Final = 100
 _FEW: Final = 16
-"""Footers of more files than that are read in several threads."""
+"""The footers of more files than this are read in several threads."""
 _LARGE: Final = 8 * 2**20
-"""Bytes from which on a look into a footer costs nothing beside the scan."""
+"""Files of this many bytes or more in total are scanned so long that reading a footer is cheap."""
+_SMALL: Final = 2**20
+"""A single file of at most this many bytes is read without a scanner."""
 
 Deleted: TypeAlias = Callable[[LoggedFile], "array[int]"]
-"""The positions of a file's rows that are deleted in place, ascending, of the type code `Q`."""
+"""Returns the positions of a file's deleted rows, ascending, as an array of type code `Q`."""
 
 
 class TableFiles:
-    """How the files of a table are opened."""
+    """Opens and reads the files of a table."""
 
     def __init__(
         self,
@@ -82,6 +84,11 @@ class TableFiles:
         opened: Sequence[ds.ParquetFileFragment] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read rows for which the condition is true, of files without deleted rows."""
+        if len(files) == 1 and where is None and opened is None:
+            rows = self._small(files[0], names)
+            if rows is not None:
+                yield from rows.to_batches()
+                return
         fragments = self._fragments(files) if opened is None else opened
         if where is None:
             yield from self._batches(fragments, names, None)
@@ -127,7 +134,7 @@ class TableFiles:
         yield from self._kept(rows, names, where)
 
     def open(self, files: Sequence[LoggedFile]) -> list[ds.ParquetFileFragment]:
-        """Open files whose columns are found by ids, and read their footers."""
+        """Open files and read their footers; return fragments, with which their rows are read."""
         if self._definition.whole_files:
             form = self._format
             found = [form.make_fragment(self._path(f), self._filesystem) for f in files]
@@ -142,8 +149,33 @@ class TableFiles:
         schema: pa.Schema,
         names: Sequence[str],
     ) -> Iterator[pa.RecordBatch]:
-        """Read all rows of opened files of one schema, with columns as the files have them."""
+        """Read columns of all rows of opened files, which all have this schema, unconverted."""
         return self._scanned(opened, schema, {n: pc.field(n) for n in names}, None)
+
+    def _small(self, file: LoggedFile, names: Sequence[str]) -> pa.Table | None:
+        """Read a small local file without a scanner, which takes longer than reading its rows.
+
+        Returns None if a scanner is needed: the file is not small, its columns have other types
+        than those of the table, or it has partition values, which a file may lack or contradict.
+        """
+        if file.size > _SMALL or self._pre_buffer or file.partition or not names:
+            return None
+        if any("." in n for n in names):
+            return None
+        wanted = self._stored
+        try:
+            with pq.ParquetFile(self._path(file), filesystem=self._filesystem) as opened:
+                stored = opened.schema_arrow
+                if opened.metadata.num_rows > _BATCH_ROWS or not all(
+                    len(stored.get_all_field_indices(n)) == 1
+                    and stored.field(n).type.equals(wanted.field(n).type)
+                    for n in names
+                ):
+                    return None
+                return opened.read(names, use_threads=False).select(names)
+        except (OSError, pa.ArrowException):
+            # The scanner's error names the file.
+            return None
 
     def _fragments(self, files: Sequence[LoggedFile]) -> list[ds.ParquetFileFragment]:
         form, place = self._format, self._filesystem
@@ -160,7 +192,7 @@ class TableFiles:
         fragments: Sequence[ds.ParquetFileFragment],
         trusted: Trusted,
     ) -> list[tuple[int, ...]]:
-        """For each file, the terms of the condition that its row groups may be skipped by."""
+        """Return for each file the terms of the condition by which row groups may be skipped."""
         stored = self._stored
         expected = {n: stored.field(n).type for n in trusted.columns}
         pairs = list(zip(files, fragments, strict=True))
@@ -171,7 +203,7 @@ class TableFiles:
         return [trusted.terms(file, odd.get(id(f), frozenset())) for file, f in pairs]
 
     def _read(self, names: Sequence[str], where: Expression | None) -> list[str]:
-        """The columns to read: those that are asked for, and those of the condition."""
+        """Return the columns to read: those that are requested, and those of the condition."""
         used = frozenset[int]() if where is None else columns_of(where)
         needed = [n for n in names if n != POSITION]
         needed += [f.name for f in self._definition.schema if f.id in used]
@@ -181,7 +213,7 @@ class TableFiles:
     def _kept(
         batches: Iterator[pa.RecordBatch], names: Sequence[str], where: Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows for which a condition is true, with the columns that are asked for."""
+        """Yield the rows for which a condition is true, with the requested columns."""
         condition = None if where is None else to_arrow(where)
         for batch in batches:
             kept = pa.Table.from_batches([batch])
@@ -206,7 +238,7 @@ class TableFiles:
         columns: Mapping[str, pc.Expression],
         where: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read fragments in order, some at a time."""
+        """Read fragments in order, a limited number at a time."""
         for start in range(0, len(fragments), self._files_at_once):
             some = list(fragments[start : start + self._files_at_once])
             dataset = ds.FileSystemDataset(some, schema, self._format, self._filesystem)
@@ -230,16 +262,16 @@ class TableFiles:
 
 
 class Trusted:
-    """A condition, taken apart into the terms that row groups of a file may be skipped by.
+    """A condition, split into terms, and which of them may be used to skip row groups of a file.
 
-    Arrow takes the bounds in a Parquet footer for bounds of all values, and compares them as the
+    Arrow assumes that the bounds in a Parquet footer cover all values, and compares them as the
     types that the file was written with. Both can be wrong:
 
-    - Most writers leave NaN out of the bounds. So of a file that may hold a NaN no row group may be
-      skipped by a condition on that column, not even one that names NaN: Arrow replaces the column
-      by a constant where both bounds are equal. The log knows a maximum of a float column only
-      where the column has no NaN.
-    - A file may hold a column as another type than the table says: delta-rs writes strings as
+    - Most writers leave NaN out of the bounds. So if a column of a file may have a NaN, no row
+      group may be skipped by a condition on that column, not even on NaN: Arrow replaces the column
+      by a constant where both bounds are equal. The log has a maximum of a float column only where
+      the column has no NaN.
+    - A file may store a column as another type than the table's: delta-rs writes strings as
       views, others timestamps without their zone. Arrow converts the values, and cannot compare the
       bounds.
     """
@@ -254,7 +286,7 @@ class Trusted:
         self.columns = frozenset[str]().union(*self._names)
 
     def terms(self, file: LoggedFile, odd: frozenset[str] = frozenset()) -> tuple[int, ...]:
-        """Places of the usable terms; `odd` are columns of other types than the table's."""
+        """Return the indexes of usable terms; `odd` are columns of other types than the table's."""
         return tuple(
             n
             for n, floats in enumerate(self._floats)
@@ -262,19 +294,19 @@ class Trusted:
         )
 
     def is_all(self, terms: tuple[int, ...]) -> bool:
-        """Whether the terms are the whole condition."""
+        """Return whether the terms are the whole condition."""
         return len(terms) == len(self._terms)
 
     def joined(self, terms: tuple[int, ...]) -> Expression | None:
-        """Some terms as one condition; None where there are none."""
+        """Return the terms as one condition; None if there are none."""
         found = tuple(self._terms[n] for n in terms)
         return And(found) if len(found) > 1 else next(iter(found), None)
 
 
 def is_named_as_ours(path: str) -> bool:
-    """Whether a file has a name as Lakeward gives it, so that its types are what the log says.
+    """Return whether a file's name has Lakeward's form, so that its types are those of the log.
 
-    Where that is wrong, a condition on a column of an odd type fails; rows are never lost.
+    If another writer uses that form, a condition on a column of another type fails; no row is lost.
     """
     return _OWN_NAME.search(path) is not None
 
@@ -287,7 +319,7 @@ def _is_bounded(file: LoggedFile, field_id: int) -> bool:
 def _candidates(
     definition: Definition, names: Sequence[str], where: Expression | None
 ) -> list[str]:
-    """String columns without a condition: row groups are not skipped by bounds of dictionaries."""
+    """Return string columns without a condition: dictionaries have no bounds to skip row groups."""
     used = set(definition.partition_by)
     if where is not None:
         used |= columns_of(where)
@@ -304,7 +336,7 @@ def _repeating(
     filesystem: pa.fs.FileSystem,
     candidates: Sequence[str],
 ) -> frozenset[str]:
-    """Columns that are dictionary-encoded in the largest file, so probably in the others."""
+    """Return columns that are dictionary-encoded in the largest file, so probably in all."""
     if not candidates or sum(f.size for f in files) < _LARGE:
         return frozenset()
     largest = max(range(len(files)), key=lambda i: files[i].size)
@@ -337,7 +369,7 @@ def _format(repeating: frozenset[str], *, pre_buffer: bool) -> ds.ParquetFileFor
 
 
 def _odd(physical: pa.Schema, expected: Mapping[str, pa.DataType]) -> frozenset[str]:
-    """The columns that a file holds as another type than is expected."""
+    """Return the columns that a file stores as another type than the expected one."""
     return frozenset(
         name
         for name, kind in expected.items()

@@ -1,7 +1,7 @@
-"""Rows in a temporary file, mapped into memory.
+"""Keeps rows in a temporary file that is mapped into memory.
 
-The file has no name, so the system deletes it when nobody holds its rows: after success, failure
-and a kill alike. The system decides which of its pages are in memory.
+The file has no name, so the system deletes it when no rows refer to it: after success, failure and
+a kill alike. The system decides which of its pages are in memory.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pyarrow.ipc
 from lakeward.errors import StorageError
 
 _BATCH: Final = 8 * 2**20
-"""Rows are written in batches of at least this size, whatever they come in."""
+"""Rows are written in batches of at least this many bytes, whatever the size of the given ones."""
 
 
 class Spill:
-    """Takes rows of one schema, and then has them as a table that needs no memory."""
+    """Collects rows of one schema in a file, and returns them as a memory-mapped table."""
 
     def __init__(self, schema: pa.Schema, *, at_once: int = _BATCH) -> None:
         self._schema = schema
@@ -57,7 +57,7 @@ class Spill:
         self._file.close()
 
     def release(self) -> None:
-        """Drop pages that were read from memory; the system reads them again when needed."""
+        """Drop the file's pages from memory; the system reads them again when needed."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -69,7 +69,7 @@ class Spill:
 
 
 class SpilledNumbers:
-    """Arrays of whole numbers in a temporary file, by key; any thread may use it."""
+    """Byte strings of whole numbers in a temporary file, by key; any thread may use it."""
 
     def __init__(self) -> None:
         with _translated():
@@ -79,7 +79,7 @@ class SpilledNumbers:
         self._lock = threading.Lock()
 
     def add(self, key: object, data: bytes) -> None:
-        """Add bytes to what a key has."""
+        """Append bytes under a key."""
         with self._lock, _translated():
             self._file.seek(self._end)
             left = memoryview(data)
@@ -89,7 +89,7 @@ class SpilledNumbers:
             self._end += len(data)
 
     def of(self, key: object) -> list[bytes]:
-        """Everything that was added to a key, in order."""
+        """Return all byte strings that were added under a key, in order."""
         out = []
         with self._lock, _translated():
             for start, count in self._places.get(key, ()):

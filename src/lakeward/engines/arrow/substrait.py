@@ -50,11 +50,11 @@ _NULL: Final = 29
 _UNKNOWN: Final = Literal(None, BOOLEAN)
 
 Message: TypeAlias = dict[int, list[Any]]
-"""The fields of a message: numbers, and bytes of texts and of messages in it."""
+"""The fields of a message by number: integers, or bytes of texts and nested messages."""
 
 
 class Filter(NamedTuple):
-    """What is known of a filter: a condition that it implies, and the columns that it reads."""
+    """What is known about a filter: a condition that it implies, and the columns that it reads."""
 
     condition: Expression | None
     columns: frozenset[str] | None  # None if not known
@@ -62,7 +62,7 @@ class Filter(NamedTuple):
 
 
 def understood(given: pc.Expression, schema: Schema, *, sql: bool = False) -> Filter:
-    """Parse a filter over rows of a schema, as far as it is understood.
+    """Parse a filter over rows of a schema, as far as possible.
 
     Args:
         given: The filter.
@@ -96,7 +96,7 @@ class _Reader:
         self.knows_columns = True
 
     def condition(self, node: Message, *, exact: bool) -> Expression | None:
-        """Return the condition of a node; None if it is not understood.
+        """Return the condition of a node; None if it cannot be translated.
 
         Unless `exact`, the condition may be weaker than the node.
         """
@@ -175,7 +175,10 @@ class _Reader:
         return found if len(given) == len(options) else Or((found, _UNKNOWN))
 
     def _value(self, node: Message) -> Expression | None:
-        """Return a node's column, or in SQL its condition; otherwise note the columns below it."""
+        """Return a node's column, or in SQL its condition; for other nodes None.
+
+        The columns below other nodes are recorded.
+        """
         if 2 in node:
             return self._column(node)
         if self._sql and (3 in node or 8 in node):
@@ -198,7 +201,7 @@ class _Reader:
         return Column(field, tuple(path))
 
     def _note(self, node: Message) -> None:
-        """Note the columns below a node; for an unknown kind of node, that they are unknown."""
+        """Record the columns below a node, or that they are unknown if its kind is unknown."""
         if 2 in node:
             self._column(node)
         elif 3 in node:
@@ -222,7 +225,7 @@ def _is_null(node: Message) -> bool:
 
 
 def _literal(node: Message, type_: Type) -> Literal | None:
-    """Return the literal of a node, if it has the type."""
+    """Return the literal of a node; None if it does not have the type."""
     if 1 not in node:
         return None
     body = _message(_one(node, 1))

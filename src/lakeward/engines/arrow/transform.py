@@ -1,6 +1,6 @@
-"""Partition transforms, and Murmur3 hashes, of whole Arrow columns.
+"""Computes partition transforms, and Murmur3 hashes, of whole Arrow columns.
 
-They give the same values as `lakeward.model.transform` and `lakeward.model.murmur3` do one by one.
+The values equal those of `lakeward.model.transform` and `lakeward.model.bucket` for single values.
 What Arrow has no kernel for is computed once for each distinct value.
 """
 
@@ -31,13 +31,13 @@ from lakeward.model.values import from_neutral, to_neutral
 _INT64: Final = pa.int64()
 _WORD: Final = 4
 _FEW: Final = 32
-"""Values so few that looking at them one by one takes less time than asking Arrow."""
+"""Fewer values than this are hashed faster one by one than by Arrow."""
 
 
 def transformed(transform: Transform, kind: Type, values: pa.ChunkedArray) -> pa.Array:
-    """Compute the partition values of a column; the Arrow type is that of the transform's result.
+    """Compute the partition values of a column, in the Arrow type of the transform's result.
 
-    Raises `ValueError`, which says why, where a value has no partition value.
+    Raises `ValueError`, with the reason, if a value has no partition value.
     """
     column = _single(values)
     out = arrow_type(transform.result(kind))
@@ -117,7 +117,7 @@ def _bucket(transform: Transform, name: str, column: pa.Array) -> pa.Array:
 
 
 def _multiple(column: pa.Array, width: int) -> pa.Array:
-    """The largest multiple of `width` that is not above the value."""
+    """Return the largest multiple of `width` that is not above the value."""
     wide = column.cast(_INT64)
     try:
         return pc.subtract_checked(wide, _remainder(wide, width)).cast(column.type)
@@ -127,7 +127,7 @@ def _multiple(column: pa.Array, width: int) -> pa.Array:
 
 
 def _distinct(column: pa.Array, function: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Apply a function once to each distinct value; missing values stay missing."""
+    """Apply a function once to each distinct value; nulls remain null."""
     encoded = column.dictionary_encode()
     return function(encoded.dictionary).take(encoded.indices)
 
@@ -147,12 +147,12 @@ def _microseconds(column: pa.Array) -> pa.Array:
 
 
 def _remainder(column: pa.Array, width: int) -> pa.Array:
-    """The remainder, which is never negative."""
+    """Return the remainder, which is never negative."""
     return pc.subtract(column, pc.multiply(_floor(column, width), _scalar(width)))
 
 
 def _floor(column: pa.Array, width: int) -> pa.Array:
-    """The quotient rounded down, where Arrow rounds to zero."""
+    """Return the quotient rounded down; Arrow rounds towards zero."""
     quotient = pc.divide(column, _scalar(width))
     rest = pc.subtract(column, pc.multiply(quotient, _scalar(width)))
     return pc.subtract(quotient, pc.less(rest, _scalar(0)).cast(_INT64))
@@ -167,13 +167,13 @@ def _scalar(value: int) -> Any:
 
 
 def hash_ints(values: pa.Array, seed: int) -> pa.Array:
-    """The hashes of numbers of 32 bits, as unsigned numbers."""
+    """Return the hashes of 32-bit numbers, as unsigned numbers."""
     words = values.view(pa.uint32())
     return _finished(_mixed(_word(seed), _scrambled(words)), _word(4))
 
 
 def hash_longs(values: pa.Array, seed: int) -> pa.Array:
-    """The hashes of numbers of 64 bits, as unsigned numbers."""
+    """Return the hashes of 64-bit numbers, as unsigned numbers."""
     whole = values.view(pa.uint64())
     low = pc.bit_wise_and(whole, pa.scalar(0xFFFFFFFF, pa.uint64())).cast(pa.uint32())
     high = pc.shift_right(whole, pa.scalar(32, pa.uint64())).cast(pa.uint32())
@@ -182,7 +182,7 @@ def hash_longs(values: pa.Array, seed: int) -> pa.Array:
 
 
 def hash_bytes(values: pa.Array, *, spark: bool) -> pa.Array:
-    """Hash byte strings, none of them missing, as unsigned numbers: as published, or as Spark."""
+    """Return the hashes of byte strings without nulls: as published, or as in Spark."""
     lengths = pc.binary_length(values)
     # The longest first, so that those that still have a word are always the first ones.
     order = pc.sort_indices(lengths, sort_keys=[("", "descending")])
@@ -199,7 +199,11 @@ def hash_bytes(values: pa.Array, *, spark: bool) -> pa.Array:
 
 
 def _words(values: pa.Array, lengths: pa.Array, seed: int) -> tuple[int, pa.Array]:
-    """Mix in all whole words; return how many of the first, long, values were left out."""
+    """Mix in all whole words.
+
+    Return how many of the longest values, which are first, are left out, and the state of the
+    others.
+    """
     state = pa.repeat(_word(seed), len(values))
     done: list[pa.Array] = []
     position = 0
@@ -215,12 +219,12 @@ def _words(values: pa.Array, lengths: pa.Array, seed: int) -> tuple[int, pa.Arra
 
 
 def _reaching(lengths: pa.Array, length: int) -> int:
-    """How many values have at least this length; they come first."""
+    """Return how many values have at least this length; lengths are descending."""
     return int(pc.sum(pc.greater_equal(lengths, pa.scalar(length, lengths.type))).as_py() or 0)
 
 
 def _tails(values: pa.Array, lengths: pa.Array, state: pa.Array) -> pa.Array:
-    """Mix in the bytes after the last whole word, filled up with zeros to a word."""
+    """Mix in the bytes after the last whole word, padded with zeros to a word."""
     for count, mask in _by_rest(lengths):
         rest = pc.binary_slice(values.filter(mask), -count)
         full = pc.binary_join_element_wise(rest, pa.scalar(b"\0" * (_WORD - count)), b"")

@@ -1,4 +1,4 @@
-"""Arrow values from and to the log's neutral values, and Python values to show to people."""
+"""Converts neutral values of the log to and from Arrow, and Arrow to Python values for display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DATE = Primitive("date")
 
 
 def arrow_value(kind: Type, value: Value) -> pa.Scalar:
-    """A neutral value as an Arrow scalar of the column's type."""
+    """Return a neutral value as an Arrow scalar of the column's type."""
     if value is None or not _is_temporal(kind):
         return pa.scalar(from_neutral(kind, value), arrow_type(kind))
     if kind == _DATE:
@@ -23,7 +23,7 @@ def arrow_value(kind: Type, value: Value) -> pa.Scalar:
 
 
 def neutral_values(kind: Type, values: pa.ChunkedArray) -> list[Value]:
-    """The values of a column in the log's neutral spelling."""
+    """Return the values of a column in the log's neutral form."""
     if not _is_temporal(kind):
         return [to_neutral(kind, v) for v in values.to_pylist()]
     if kind == _DATE:
@@ -37,13 +37,13 @@ def _is_temporal(kind: Type) -> bool:
 
 
 def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """The rows as dicts by the names of the columns."""
+    """Return the rows as dicts by the names of the columns."""
     columns = [python_values(column) for column in rows.columns]
     return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; all as text where one is outside Python's range."""
+    """Return the values of a column; all as text if one is outside Python's range."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
@@ -53,7 +53,7 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _text(value: pa.Array) -> str | None:
-    """An array of one value as Arrow prints it, on one line and without brackets."""
+    """Return an array of one value as Arrow prints it, on one line and without brackets."""
     if value.null_count:
         return None
     return " ".join(value.to_string(window=100).split()).removeprefix("[ ").removesuffix(" ]")

@@ -1,1 +1,1 @@
-"""Spark: a session that knows the lake, and work on branches by plain table name."""
+"""Spark: a session configured for the lake, and work on branches by plain table names."""

@@ -1,7 +1,7 @@
-"""Where jars and the way to a Java are kept between sessions.
+"""The cache directory, which keeps jars and a Java home between sessions.
 
-A directory appears there complete: it is made under a temporary name and renamed, so that
-two processes never see each other's halves.
+A directory appears in the cache complete: it is made under a temporary name and renamed, so that
+no process sees an incomplete directory of another.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ VARIABLE: Final = "LAKEWARD_CACHE"
 
 
 def cache_directory() -> Path:
-    """A directory of the user's: `LAKEWARD_CACHE`, or `lakeward` where the system keeps caches.
+    """Return the user's cache directory: `LAKEWARD_CACHE`, or `lakeward` in the system's cache.
 
-    Without a home that can be written it is one in the temporary directory.
+    If that cannot be written, it is a directory in the temporary directory.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -34,7 +34,7 @@ def cache_directory() -> Path:
 
 
 def kept(name: str, make: Callable[[Path], None]) -> Path:
-    """The directory of a name in the cache, made by a function where it is not there yet."""
+    """Return the directory of a name in the cache; if it is missing, `make` fills it first."""
     cache = cache_directory()
     found = cache / name
     if found.is_dir():

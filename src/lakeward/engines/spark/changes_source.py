@@ -1,10 +1,10 @@
-"""Rows by ranges of versions as a data source of Spark, for frames and for streams.
+"""A Spark data source of rows by ranges of versions, for DataFrames and for streams.
 
 An offset of a stream is the last version that was delivered, so a micro-batch is a range of
 versions. Versions never change: a batch that Spark runs again after a restart has the same rows.
 
-Spark plans and reads in Python processes of its own, on the driver's machine and on workers. They
-get the object that reads with the class of the source, which is no part of a query's plan.
+Spark plans and reads in separate Python processes, on the driver's machine and on workers. They get
+the object that reads with the class of the source, which is no part of a query's plan.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LEAST: Final = 8
-"""A task reads so many versions at least: small commits are read together."""
+"""The least number of versions that a task reads: small commits are read together."""
 _SINCE: Final = "since"
 _UNTIL: Final = "until"
 _TASKS: Final = "tasks"
@@ -33,28 +33,28 @@ class Versions(Protocol):
 
     @property
     def table_id(self) -> str:
-        """An id by which the table is known to a checkpoint."""
+        """The id by which a checkpoint identifies the table."""
 
     def newest(self) -> int:
         """Return the newest version."""
 
     def check(self, until: int) -> None:
-        """Raise if the rows up to a version cannot be shown in the columns of the source."""
+        """Raise if the rows up to a version do not fit the columns of the source."""
 
     def batches(self, since: int, until: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the versions from `since` to `until`, both included."""
 
     def close(self) -> None:
-        """Close what `newest` keeps open."""
+        """Close the connections that `newest` keeps open."""
 
 
 Make: TypeAlias = Callable[[Mapping[str, str]], Versions]
-"""Makes a reader from the options of a source, in any process."""
+"""Returns a reader for the options of a source, in any process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A registered kind of source: a name, unique for each lake, and what makes its readers."""
+    """A registered kind of source: a name, unique for each lake, and a function for its readers."""
 
     name: str
     make: Make
@@ -62,7 +62,7 @@ class Source:
     def frame(
         self, spark: SparkSession, schema: pa.Schema, options: dict[str, str], span: tuple[int, int]
     ) -> DataFrame:
-        """Return the rows of a range of versions as a frame."""
+        """Return the rows of a range of versions as a DataFrame."""
         _register(spark, self)
         more = {**options, _SINCE: str(span[0]), _UNTIL: str(span[1]), _TASKS: _tasks(spark)}
         reader = spark.read.format(self.name).schema(_spark_schema(schema))
@@ -71,7 +71,7 @@ class Source:
     def stream(
         self, spark: SparkSession, schema: pa.Schema, options: dict[str, str], since: int
     ) -> DataFrame:
-        """Return the rows of all versions from one on as a stream."""
+        """Return the rows of all versions from `since` on as a stream."""
         _register(spark, self)
         more = {**options, _SINCE: str(since), _TASKS: _tasks(spark)}
         reader = spark.readStream.format(self.name).schema(_spark_schema(schema))
@@ -79,7 +79,7 @@ class Source:
 
 
 def spans(since: int, until: int, tasks: int) -> list[tuple[int, int]]:
-    """Split a range of versions into as many ranges as tasks at most; none if it is empty."""
+    """Split a range of versions into at most as many ranges as tasks; none if it is empty."""
     count = until - since + 1
     if count <= 0:
         return []
@@ -107,7 +107,10 @@ def _register(spark: SparkSession, source: Source) -> None:
 
 
 def _source_class(source: Source) -> type:
-    """The class of a source. Spark pickles it with what it refers to, because no module has it."""
+    """Return the class of a source, which Spark pickles with what it refers to.
+
+    Spark pickles it by value because no module contains the class.
+    """
     api = pyspark("sql.datasource")
     name, make = source.name, source.make
 

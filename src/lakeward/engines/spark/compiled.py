@@ -1,6 +1,6 @@
-"""The lake's own classes for Spark, compiled from `scala` once and kept.
+"""Lakeward's own classes for Spark, compiled from `scala` once and cached.
 
-Spark brings the compiler, and the jars beside it are those of the session, so nothing is fetched.
+Spark contains the compiler, and the class path is that of the session, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN: Final = 500
 
 
 def lake_classes(jars: Sequence[str]) -> str:
-    """The jar with the lake's catalog and its rules; `jars` are those that it is used with."""
+    """Return the jar with Lakeward's catalog and rules, compiled for use with these `jars`."""
     sources = sorted(_SOURCES.glob("*.scala"))
     spark = Path(str(pyspark().__file__)).parent / "jars"
     made_of = [*(p.read_bytes() for p in sources), str(pyspark().__version__).encode()]

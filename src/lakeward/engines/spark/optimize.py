@@ -1,6 +1,6 @@
-"""What an OPTIMIZE asks for: which table, which of its files, and an order for their rows.
+"""Parses OPTIMIZE: which table, which of its files, and the columns to cluster its rows by.
 
-Delta understands the statement itself. Iceberg has a procedure for the same, which is called
+Delta supports the statement itself. Iceberg has a procedure for the same purpose, which is called
 instead.
 """
 
@@ -26,17 +26,17 @@ _PART: Final = re.compile(r"`([^`]+)`|([\w-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Optimize:
-    """An OPTIMIZE, taken apart."""
+    """The parts of an OPTIMIZE statement."""
 
     table: tuple[str, ...]  # the parts of the table's name
     start: int  # where the name begins in the text
-    end: int  # where the text goes on behind it
-    where: str | None  # which files are rewritten, as it was written
-    columns: tuple[str, ...]  # by which rows are clustered
+    end: int  # where the text continues after the name
+    where: str | None  # the condition that selects files, as written
+    columns: tuple[str, ...]  # columns by which rows are clustered
 
 
 def read_optimize(text: str) -> Optimize | None:
-    """What an OPTIMIZE asks for; None where the text is something else."""
+    """Parse an OPTIMIZE; return None if the text is another statement."""
     found = _OPTIMIZE.fullmatch(text)
     if found is None:
         return None
@@ -51,9 +51,10 @@ def read_optimize(text: str) -> Optimize | None:
 def rewriting_call(
     procedures: str, table: str, *, where: str | None, columns: Sequence[str]
 ) -> str:
-    """The call that has Iceberg rewrite files of a table.
+    """Return the CALL of the Iceberg procedure that rewrites files of a table.
 
-    Small files are put together wherever there are two of them; an order takes all files.
+    Without columns, small files are combined, two or more at a time; with columns, all files are
+    rewritten.
     """
     options = {"rewrite-all": "true"} if columns else {"min-input-files": "2"}
     given = {"table": literal(table), "options": f"map({', '.join(_pairs(options))})"}
@@ -67,7 +68,7 @@ def rewriting_call(
 
 
 def _ordered(rest: str) -> tuple[str, tuple[str, ...]]:
-    """What comes before a ZORDER BY, and its columns."""
+    """Return the text before ZORDER BY, and the columns of ZORDER BY."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 

@@ -1,4 +1,4 @@
-"""Values and frames put into a statement in the place of `{name}`, as `spark.sql` does."""
+"""Inserts values and DataFrames into a statement in place of `{name}`, as `spark.sql` does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.errors import InvalidInput
 def with_values(
     session: Any, text: str, values: Mapping[str, Any], named: Callable[[Any], str]
 ) -> str:
-    """The text of a statement with values in their places."""
+    """Return the text of a statement with values in place of their names in braces."""
     formatter = pyspark("sql.sql_formatter").SQLStringFormatter(session)
     frames = {k: _Frame(v, named) if hasattr(v, "_jdf") else v for k, v in values.items()}
     try:
@@ -24,7 +24,7 @@ def with_values(
 
 
 class _Frame:
-    """A frame that gets its name in SQL when it is put into a text."""
+    """A DataFrame that gets a name in SQL when it is inserted into a text."""
 
     def __init__(self, frame: Any, named: Callable[[Any], str]) -> None:
         self._frame = frame

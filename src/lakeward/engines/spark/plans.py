@@ -1,9 +1,9 @@
-"""What a frame of Spark reads, and frames that Spark can write anywhere.
+"""Finds what a Spark DataFrame reads, and prepares DataFrames that Spark can write anywhere.
 
-Delta 4.4 cannot read a table with deletion vectors where the rows go straight into a table of
+Delta 4.4 cannot read a table with deletion vectors if the rows are written directly into a table of
 another format: it leaves out the step that resolves which files are read (delta-io/delta, issue
-4794). A frame over the plan that Spark has optimised has taken that step. Nothing is computed for
-it; conditions and columns of the statement are still pushed down, and they choose files.
+4794). A DataFrame over the plan that Spark has optimised has had that step. Nothing is computed for
+it; conditions and columns of the statement are still pushed down, and select files.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _FILES: Final = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
 
 def resolved(session: SparkSession, frame: DataFrame) -> DataFrame:
-    """The rows of a frame, of the versions of Delta tables that are the newest now."""
+    """Return a DataFrame with the same rows, fixed to the newest versions of its Delta tables."""
     rows = _frame(session, frame._jdf.queryExecution().optimizedPlan())
     # The optimiser may change the case of a column's name.
     return rows.toDF(*frame.columns)
 
 
 def reads_vectors(frame: DataFrame) -> bool:
-    """Whether a frame reads Delta tables that may have deletion vectors, that are not resolved."""
+    """Whether a DataFrame reads unresolved Delta tables that may have deletion vectors."""
     return any(_FEATURE in i.protocol().toString() for i in _unresolved(frame))
 
 
 def reads_by_name(frame: DataFrame) -> bool:
-    """Whether a frame reads tables that a temporary view of it names instead of having them.
+    """Whether a DataFrame reads tables to which a temporary view of it refers by name.
 
     Spark 4.1 does not look such names up again in the source of a MERGE into an Iceberg table.
     """
@@ -42,7 +42,7 @@ def reads_by_name(frame: DataFrame) -> bool:
 
 
 def is_live(frame: DataFrame, catalog: str, pinned: str) -> bool:
-    """Whether a frame shows what is written later to tables of a transaction."""
+    """Whether a DataFrame shows rows that are written later to tables of a transaction."""
     if catalog not in frame._jdf.queryExecution().analyzed().toString():
         return False
     if any(not index.isTimeTravelQuery() for index in _unresolved(frame)):
@@ -52,7 +52,7 @@ def is_live(frame: DataFrame, catalog: str, pinned: str) -> bool:
 
 
 def _unresolved(frame: DataFrame) -> Iterator[Any]:
-    """The file indexes of Delta tables whose files are looked up when the frame is run."""
+    """Yield the indexes of Delta tables whose files are looked up when the DataFrame is run."""
     gateway = frame.sparkSession.sparkContext._gateway
     is_instance_of = import_module("py4j.java_gateway").is_instance_of
     for leaf in _leaves(frame):

@@ -1,4 +1,4 @@
-"""What Spark finds out about rows, so that the driver gets no more than the answers."""
+"""Computations on rows that Spark runs, so that the driver gets only the results."""
 
 from __future__ import annotations
 
@@ -16,34 +16,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ID: Final = "parquet.field.id"
-"""The key of a column's field id in its metadata, as Spark's Parquet reader knows it."""
+"""The key of a column's field id in its metadata, for Spark's Parquet reader."""
 
 
 def write_difference(
     spark: SparkSession, before: str, after: str, target: str, columns: Sequence[str]
 ) -> None:
-    """Append the rows by which two Delta tables differ to a third, each with its `_change_type`."""
+    """Append to the Delta table `target` the rows by which `before` and `after` differ.
+
+    The column `_change_type` of a row is `delete` or `insert`.
+    """
     old, new = _comparable(spark, before, columns), _comparable(spark, after, columns)
     gone, come = _surplus(old, new, "delete"), _surplus(new, old, "insert")
-    rows = _with_maps(gone.unionByName(come), spark.read.format("delta").load(after))
+    rows = _restored(gone.unionByName(come), spark.read.format("delta").load(after))
     rows.write.format("delta").mode("append").save(target)
 
 
 def _comparable(spark: SparkSession, place: str, columns: Sequence[str]) -> DataFrame:
-    """A table's rows; maps, which Spark does not compare, as sorted lists of their entries."""
+    """Return a table's rows in a form that Spark can compare.
+
+    Maps are sorted lists of entries. Floats are texts, because Spark would take -0.0 for 0.0.
+    Raise `UnsupportedFeature` for a map inside another value.
+    """
     functions, types = pyspark("sql.functions"), pyspark("sql.types")
     rows = spark.read.format("delta").load(place)
     chosen = []
     for name in columns:
         column, kind = functions.col(identifier(name)), rows.schema[name].dataType
         if isinstance(kind, types.MapType):
-            column = functions.array_sort(functions.map_entries(column)).alias(name)
-            kind = kind.valueType
+            column = functions.array_sort(functions.map_entries(column))
+            kind = _entries(kind)
         if _holds_map(kind):
             what = f"Column {name} holds maps inside other values, whose changes cannot be told."
             hint = "Commit each statement by itself."
             raise UnsupportedFeature(what, hint=hint, column=name)
-        chosen.append(column)
+        if _holds_float(kind):
+            column = column.cast(_nullable(kind, as_text=True))
+        chosen.append(column.alias(name))
     return rows.select(*chosen)
 
 
@@ -51,13 +60,48 @@ def _surplus(more: DataFrame, less: DataFrame, kind: str) -> DataFrame:
     return more.exceptAll(less).withColumn("_change_type", pyspark("sql.functions").lit(kind))
 
 
-def _with_maps(rows: DataFrame, like: DataFrame) -> DataFrame:
+def _restored(rows: DataFrame, like: DataFrame) -> DataFrame:
+    """Return rows that `_comparable` changed with the types of another table."""
     functions, types = pyspark("sql.functions"), pyspark("sql.types")
     for field in like.schema.fields:
-        if isinstance(field.dataType, types.MapType):
-            column = functions.map_from_entries(functions.col(identifier(field.name)))
+        column, kind = functions.col(identifier(field.name)), field.dataType
+        is_map = isinstance(kind, types.MapType)
+        kind = _entries(kind) if is_map else kind
+        if _holds_float(kind):
+            column = column.cast(_nullable(kind, as_text=False))
+        if is_map:
+            column = functions.map_from_entries(column)
+        if is_map or _holds_float(kind):
             rows = rows.withColumn(field.name, column)
     return rows
+
+
+def _entries(kind: Any) -> Any:
+    """Return the type of the list of a map's entries."""
+    types = pyspark("sql.types")
+    key = types.StructField("key", kind.keyType, False)
+    value = types.StructField("value", kind.valueType, kind.valueContainsNull)
+    return types.ArrayType(types.StructType([key, value]), False)
+
+
+def _nullable(kind: Any, *, as_text: bool) -> Any:
+    """Return a type whose parts are all nullable; with texts instead of floats if `as_text`."""
+    types = pyspark("sql.types")
+    if isinstance(kind, types.StructType):
+        return types.StructType(
+            [
+                types.StructField(f.name, _nullable(f.dataType, as_text=as_text), True)
+                for f in kind.fields
+            ]
+        )
+    if isinstance(kind, types.ArrayType):
+        return types.ArrayType(_nullable(kind.elementType, as_text=as_text), True)
+    is_float = isinstance(kind, types.FloatType | types.DoubleType)
+    return types.StringType() if as_text and is_float else kind
+
+
+def _holds_float(kind: Any) -> bool:
+    return bool(_nullable(kind, as_text=True) != _nullable(kind, as_text=False))
 
 
 def _holds_map(kind: object) -> bool:
@@ -70,7 +114,7 @@ def _holds_map(kind: object) -> bool:
 
 
 def load_by_id(spark: SparkSession, addresses: Sequence[str], schema: Schema) -> DataFrame:
-    """Read Parquet files whose columns are found by field ids; missing columns are null."""
+    """Read Parquet files, with columns matched by field id; columns missing in a file are null."""
     spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     types = pyspark("sql.pandas.types")
     plain = types.from_arrow_schema(schema.to_arrow(), prefer_timestamp_ntz=True)
@@ -78,7 +122,7 @@ def load_by_id(spark: SparkSession, addresses: Sequence[str], schema: Schema) ->
 
 
 def _with_ids(kind: Any, fields: Sequence[Field]) -> Any:
-    """Return a Spark type whose members have the ids of fields."""
+    """Return the Spark type `kind` with the ids of `fields` in the metadata of its members."""
     types = pyspark("sql.types")
     if isinstance(kind, types.StructType):
         return types.StructType(
@@ -97,10 +141,16 @@ def _with_ids(kind: Any, fields: Sequence[Field]) -> Any:
     return kind
 
 
-def violations(rows: DataFrame, checks: Mapping[str, str]) -> dict[str, int]:
-    """How many rows violate each check, of those that any row violates.
+def no_rows(spark: SparkSession, columns: Any) -> DataFrame:
+    """Return a frame without rows, with the columns of an Arrow schema."""
+    types = pyspark("sql.pandas.types")
+    return spark.createDataFrame([], types.from_arrow_schema(columns, prefer_timestamp_ntz=True))
 
-    A row violates a check unless the expression is true for it: unknown is not true.
+
+def violations(rows: DataFrame, checks: Mapping[str, str]) -> dict[str, int]:
+    """Return how many rows violate each check, for checks that at least one row violates.
+
+    A row violates a check unless the expression is true for the row: unknown is not true.
     """
     functions = pyspark("sql.functions")
     names = list(checks)
@@ -110,7 +160,7 @@ def violations(rows: DataFrame, checks: Mapping[str, str]) -> dict[str, int]:
 
 
 def sample(rows: DataFrame, check: str, count: int) -> list[dict[str, Any]]:
-    """Some rows that violate a check."""
+    """Return up to `count` rows that violate a check."""
     return [row.asDict(recursive=True) for row in rows.where(_violates(check)).take(count)]
 
 

@@ -1,10 +1,10 @@
-"""Which table each name in a statement means, by the scopes in which Spark looks names up.
+"""Finds the table to which each name in a statement refers, by Spark's scopes of names.
 
-A name of one part means the innermost WITH of that name that is visible where the name is used,
-and a table otherwise. A WITH is visible in the query that it precedes, with all its parts, and in
-the entries behind it in the same list; in its own query only if it is RECURSIVE. Aliases never
-stand for tables in FROM. Before a column, `namespace.table` means a table of the innermost query
-that reads it under its own name.
+A name of one part refers to the innermost WITH entry of that name that is visible where the name is
+used, otherwise to a table. A WITH entry is visible in the query that follows the WITH, with all its
+parts, and in later entries of the same WITH; in its own query only if it is RECURSIVE. An alias
+never refers to a table in FROM. Before a column, `namespace.table` refers to a table of the
+innermost query that reads it without an alias.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """The tables that a query reads, and the query around it."""
+    """The tables that a query reads, and the enclosing query."""
 
     tables: Sequence[exp.Table]
     outer: _Query | None
@@ -35,7 +35,7 @@ class _Query:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A node, with the names of WITH that are visible there, and the query it belongs to."""
+    """A node, the names of WITH entries that are visible there, and the query that contains it."""
 
     node: exp.Expr
     names: frozenset[str]
@@ -43,7 +43,7 @@ class _Place:
 
 
 def tables(tree: exp.Expr, target: exp.Expr | None) -> Iterator[exp.Table]:
-    """The tables that a statement names, its target among them; entries of WITH are not."""
+    """Yield the tables of a statement, its target included, without references to WITH entries."""
     from sqlglot import exp
 
     for place in _walk(tree):
@@ -55,7 +55,7 @@ def tables(tree: exp.Expr, target: exp.Expr | None) -> Iterator[exp.Table]:
 
 
 def prefixes(tree: exp.Expr) -> Iterator[Prefix]:
-    """The qualified names of tables before columns, with the tables that they mean."""
+    """Yield the qualified names of tables before columns, with the tables they refer to."""
     from sqlglot import exp
 
     for place in _walk(tree):
@@ -73,16 +73,27 @@ def _meant(parts: Sequence[exp.Expr], query: _Query | None) -> Prefix | None:
     while query is not None:
         # Spark tries the longest name first.
         for count in (3, 2):
-            names = [p.name.lower() for p in parts[:count]]
-            for table in query.tables if len(names) == count else ():
-                if [p.name.lower() for p in table.parts][-count:] == names:
-                    return Prefix(parts[:count], table)
+            names = [p.name for p in parts[:count]]
+            found = [t for t in query.tables if _names(t, count) == _lower(names)]
+            if found and len(names) == count:
+                # Of tables whose names differ only by case, the one that is written so.
+                same = [t for t in found if [p.name for p in t.parts][-count:] == names]
+                return Prefix(parts[:count], (same or found)[0])
         query = query.outer
     return None
 
 
+def _names(table: exp.Table, count: int) -> list[str]:
+    """Return the last parts of a table's name, in lower case."""
+    return _lower([p.name for p in table.parts][-count:])
+
+
+def _lower(names: Sequence[str]) -> list[str]:
+    return [n.lower() for n in names]
+
+
 def _walk(tree: exp.Expr) -> Generator[_Place]:
-    """All nodes of a statement; not by recursion, for conditions may be long."""
+    """Yield all nodes of a statement; without recursion, because conditions may be long."""
     waiting = [_Place(tree, frozenset(), None)]
     while waiting:
         place = waiting.pop()
@@ -105,9 +116,9 @@ def _walk(tree: exp.Expr) -> Generator[_Place]:
 
 
 def _read(node: exp.Expr) -> list[exp.Table] | None:
-    """The tables whose columns are known below a node by their qualified names, if it is a query.
+    """Return the tables whose qualified names may be used below a query; None if it is no query.
 
-    Tables with an alias are known by that alone.
+    Tables with an alias may be referred to only by the alias.
     """
     from sqlglot import exp
 

@@ -1,4 +1,4 @@
-"""Starting Spark for a lake, and preparing a builder that the user has."""
+"""Starts Spark for a lake, and configures a builder of the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def configured(
     store: Mapping[str, str] | None,
     warehouse: str,
 ) -> SparkSession.Builder:
-    """A builder with everything that the lake needs; jars are fetched where they are missing."""
+    """Return a builder with everything that the lake needs; missing jars are downloaded."""
     # What the builder was given already; pyspark has no other way to ask for it.
     before: Mapping[str, Any] = getattr(builder, "_options", {})
     wanted = {**{k: str(v) for k, v in before.items()}, **own}
@@ -46,7 +46,7 @@ def configured(
 def all_settings(
     own: Mapping[str, str], *, catalog: str, store: Mapping[str, str] | None, warehouse: str
 ) -> dict[str, str]:
-    """The settings of a session of the lake; jars are fetched where they are missing."""
+    """Return the settings of a session of the lake; missing jars are downloaded."""
     files = jars(_packages(warehouse), own)
     files = [*files, lake_classes(files)]
     return settings(own, catalog=catalog, store=store, warehouse=warehouse, jars=files)
@@ -55,7 +55,7 @@ def all_settings(
 def start(
     own: Mapping[str, str], *, catalog: str, store: Mapping[str, str] | None, warehouse: str
 ) -> SparkSession:
-    """A running session with these settings."""
+    """Start, or return, a session with these settings."""
     builder = pyspark("sql").SparkSession.Builder()
     made = configured(builder, own, catalog=catalog, store=store, warehouse=warehouse)
     session: SparkSession = made.getOrCreate()
@@ -64,10 +64,10 @@ def start(
 
 
 def _set_python(wanted: Mapping[str, str]) -> None:
-    """Let Python functions of Spark run in the user's Python, where nobody chose one.
+    """Let Spark run Python functions in this program's Python, unless the user chose another.
 
-    Spark would take the first `python3` of the path, which may lack the packages of this one. On a
-    cluster this program's path may mean nothing to the workers, so none is set.
+    Spark would use the first `python3` on the path, which may lack packages of this one. On a
+    cluster the path of this program may not exist on the workers, so none is set.
     """
     chosen = wanted.get("spark.pyspark.python")
     if chosen is None and is_local(wanted):

@@ -1,6 +1,6 @@
-"""The settings that make a Spark session one of the lake's.
+"""The settings that configure a Spark session for the lake.
 
-Whatever the user sets wins, except where both are needed: extensions and jars are joined.
+The user's settings take precedence, except where both are needed: extensions and jars are joined.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 JOINED: Final = {"spark.jars": ",", "spark.sql.extensions": ",", _CLASS_PATH: ":"}
-"""Settings that are lists, with what is between their parts: the user's are added to the lake's."""
+"""Settings that are lists, with their separators: the user's values are added to the lake's."""
 PARAMETERS: Final = "spark.sql.legacy.parameterSubstitution.constantsOnly"
-"""Binds parameters of statements when they are analysed, not when they are parsed."""
+"""The setting that binds parameters when a statement is analysed, not when it is parsed."""
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 UTC: Final = "UTC"
 LOCAL: Final = "local[*]"
 DEFAULT_CATALOG: Final = "spark.sql.defaultCatalog"
 SESSION_CATALOG: Final = "spark_catalog"
-"""Spark's own catalog."""
+"""The name of Spark's built-in catalog."""
 _LEAST_MEGABYTES: Final = 1024
 _MOST_MEGABYTES: Final = 8192
 LOOPBACK: Final = "127.0.0.1"
@@ -48,7 +48,7 @@ def settings(
     warehouse: str,
     jars: Sequence[str],
 ) -> dict[str, str]:
-    """All settings of a session of the lake."""
+    """Return all settings of a session of the lake."""
     wired = {
         "spark.master": master_of(own),
         "spark.app.name": "lakeward",
@@ -87,19 +87,19 @@ def is_local(own: Mapping[str, str]) -> bool:
 
 
 def master_of(own: Mapping[str, str]) -> str:
-    """Where a session with these settings runs."""
+    """Return the Spark master of a session with these settings."""
     return own.get("spark.master", os.environ.get("SPARK_MASTER", LOCAL))
 
 
 def lake_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """The settings of the catalog that shows all tables of a lake, to be read."""
+    """Return the settings of the catalog that shows all tables of a lake, for reading."""
     prefix = f"spark.sql.catalog.{name}"
     options = {"warehouse": warehouse, **store}
     return {prefix: LAKE_CATALOG, **{f"{prefix}.{key}": value for key, value in options.items()}}
 
 
 def iceberg_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """The settings of an Iceberg catalog behind JDBC."""
+    """Return the settings of an Iceberg catalog that uses JDBC."""
     prefix = f"spark.sql.catalog.{name}"
     return {
         prefix: ICEBERG_CATALOG,
@@ -115,7 +115,7 @@ def iceberg_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict
 def with_catalog(
     spark: SparkSession, name: str, store: Mapping[str, str] | None, warehouse: str
 ) -> SparkSession:
-    """A session of the same Spark in which a catalog is that of a lake."""
+    """Return a session of the same Spark in which a catalog is that of a lake."""
     if store is None:
         what = "Spark cannot reach the store, which is behind a socket that Java cannot use."
         raise UnsupportedFeature(what, hint="Open the lake by the server's host and port.")
@@ -146,14 +146,14 @@ def _small_machine() -> dict[str, str]:
 
 
 def _with_log(options: str) -> str:
-    """Options of Java with the lake's logging settings, unless the user has chosen some."""
+    """Return Java options with Lakeward's logging settings, unless the user has chosen some."""
     if "log4j" in options or {"SPARK_HOME", "SPARK_CONF_DIR"} & os.environ.keys():
         return options
     return f"{options} -Dlog4j2.configurationFile={_LOG.as_uri()}".strip()
 
 
 def _memory_megabytes() -> int:
-    """A quarter of the machine's, within what every machine has and what a heap can use well."""
+    """Return a quarter of the machine's memory, within fixed bounds."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return min(max(found // 4, _LEAST_MEGABYTES), _MOST_MEGABYTES)
 

@@ -1,8 +1,8 @@
-"""One SQL statement, read before Spark sees it: which tables it reads and writes, and where.
+"""Parses one SQL statement before Spark gets it: which tables it reads and writes, and where.
 
-A statement may go into a transaction when everything that it can change is a table of the
-transaction. What is not known to be so is refused, with the reason. The text itself reaches Spark
-as it was written, but for the names of tables, which are replaced in place.
+A statement may run in a transaction if everything that it can change is a table of the transaction.
+Other statements, and those for which this is not known, are refused with the reason. Spark gets the
+text as it was written, except for the names of tables, which are replaced in place.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeGuard
 from lakeward.engines.spark import merging, scopes
 from lakeward.engines.spark.optimize import Optimize, read_optimize
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.model.clauses import check_clauses
 from lakeward.model.expressions.where import reason
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _FUNCTIONS: Final = frozenset(
     {"range", "explode", "explode_outer", "posexplode", "posexplode_outer"}
     | {"inline", "inline_outer", "stack", "json_tuple", "variant_explode"}
 )
-"""Functions that make tables of their arguments alone."""
+"""Table functions whose result depends on their arguments alone."""
 _REASONS: Final = {
     "Use": "Tables go by their own names in a transaction.",
     "Copy": "Read the files with spark.read and append the frame.",
@@ -50,13 +51,12 @@ _WORDS: Final = {
 """Why statements that begin with these words are refused, whatever follows."""
 _DIRECTORY: Final = re.compile(r"\s*insert\s+overwrite\s+(local\s+)?directory\b", re.IGNORECASE)
 
-
 Form: TypeAlias = Literal["relation", "name", "source"]
-"""What SQL takes in a place: anything that FROM takes, a name, or a name that may have an alias."""
+"""What SQL allows in a place: any relation of FROM, a name, or a name with an optional alias."""
 
 
 class Kind(StrEnum):
-    """What a statement does."""
+    """The kind of a statement."""
 
     QUERY = "query"
     INSERT = "insert"
@@ -75,12 +75,12 @@ class TableRef:
 
     parts: tuple[str, ...]  # catalog, namespace and name, as far as they are given
     start: int  # where the name begins in the text
-    end: int  # where the text goes on behind it
-    reads: bool = True  # whether the statement looks at the table's rows there
-    writes: bool = False  # whether it changes them
+    end: int  # where the text continues after the name
+    reads: bool = True  # whether the statement reads the table's rows there
+    writes: bool = False  # whether the statement changes the table's rows
     travels: bool = False  # whether a version or time follows the name
-    is_aliased: bool = False  # whether its columns go by an alias
-    form: Form = "relation"  # what may be written in its place
+    is_aliased: bool = False  # whether the table has an alias
+    form: Form = "relation"  # what may replace the name
 
     def __str__(self) -> str:
         return ".".join(self.parts)
@@ -90,37 +90,37 @@ class TableRef:
 class Qualifier:
     """A table's qualified name before one of its columns."""
 
-    parts: tuple[str, ...]  # namespace and name, and the catalog before them where it is given
-    start: int  # where it begins in the text
-    end: int  # where the text goes on behind it
-    table: int  # where the table that it means begins in the text
+    parts: tuple[str, ...]  # namespace and name, after the catalog if it is given
+    start: int  # where the name begins in the text
+    end: int  # where the text continues after the name
+    table: int  # where the reference to the table begins in the text
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What a statement says of a table that it makes."""
+    """The properties of a table that a statement creates."""
 
-    is_filled: bool  # whether it gets the rows of a query
-    format: str | None  # of the table, where it is said
+    is_filled: bool  # whether the table gets the rows of a query
+    format: str | None  # the table's format, if it is given
     partition_by: tuple[str, ...]  # columns and transforms, as `lake.create` takes them
     properties: dict[str, str]  # table properties
-    comment: str | None  # for people
-    if_missing: bool  # whether one that is there already is left alone
-    columns: str | None  # as they are declared, where there is no query
-    replaces: bool = False  # whether one that is there is replaced
+    comment: str | None  # the table's comment
+    if_missing: bool  # whether an existing table is left unchanged
+    columns: str | None  # the declared columns, if there is no query
+    replaces: bool = False  # whether an existing table is replaced
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that may go into a transaction."""
+    """A statement that may run in a transaction."""
 
     text: str  # as it was written
-    kind: Kind  # what it does
-    # in the order of the text; names of its own, such as those of WITH, are not among them
+    kind: Kind  # the kind of statement
+    # in the order of the text, without names that the statement defines, as in WITH
     tables: tuple[TableRef, ...]
     qualifiers: tuple[Qualifier, ...] = ()  # qualified names of these tables before columns
     target: TableRef | None = None  # the table that it writes
-    # of an UPDATE or DELETE: which rows it is about; of an OPTIMIZE: which files
+    # the condition: of an UPDATE or DELETE on rows, of an OPTIMIZE on files
     where: str | None = None
     created: Created | None = None  # of a CREATE TABLE
     zorder: tuple[str, ...] = ()  # of an OPTIMIZE: the columns by which rows are clustered
@@ -129,7 +129,7 @@ class Statement:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes something, if only the session's views."""
+        """Whether the statement changes anything, including temporary views of the session."""
         return self.kind is not Kind.QUERY
 
     def rewritten(
@@ -138,7 +138,10 @@ class Statement:
         qualifier: Callable[[Qualifier], str | None],
         behind: Callable[[TableRef], int] = lambda ref: ref.end,
     ) -> str:
-        """Return the text with other table names; each replaces the text up to `behind`."""
+        """Return the text with other table names and qualifiers; None keeps what is there.
+
+        A name replaces the text from the start of its reference to the offset `behind`.
+        """
         found = [(t.start, behind(t), name(t)) for t in self.tables]
         found += [(q.start, q.end, qualifier(q)) for q in self.qualifiers]
         out, done = [], 0
@@ -150,7 +153,7 @@ class Statement:
 
 
 def read_statement(text: str) -> Statement:
-    """What a statement does."""
+    """Parse a statement; raise `UnsupportedFeature` if it may not run in a transaction."""
     given: object = text
     if not isinstance(given, str) or not given.strip():
         what = "A statement must be text."
@@ -180,7 +183,7 @@ def read_statement(text: str) -> Statement:
 
 
 def checked_expression(text: str) -> str:
-    """A SQL expression as it was understood, so that it is one and nothing more."""
+    """Return a SQL expression as parsed; raise `InvalidInput` if it is anything else."""
     from sqlglot import exp
 
     given: object = text
@@ -198,7 +201,7 @@ def _tree(text: str) -> exp.Expr:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    # It warns of what it cannot take apart, which is refused below anyway.
+    # It warns of statements that it cannot parse, which are refused below anyway.
     quiet = logging.getLogger("sqlglot")
     level = quiet.level
     quiet.setLevel(logging.CRITICAL)
@@ -208,9 +211,8 @@ def _tree(text: str) -> exp.Expr:
         nested = isinstance(error, RecursionError)
         said = "it is nested too deeply" if nested else reason(error)
         what = f"The statement cannot be understood: {said}."
-        raise InvalidInput(
-            what, hint=f"The statement begins with `{text.strip()[:_SHOWN]}`."
-        ) from error
+        hint = f"The statement begins with `{text.strip()[:_SHOWN]}`."
+        raise InvalidInput(what, hint=hint) from error
     finally:
         quiet.setLevel(level)
     if len(found) != 1:
@@ -220,16 +222,15 @@ def _tree(text: str) -> exp.Expr:
 
 
 def check_words(text: str) -> None:
-    """Refuse what is known by its first words, which the parser may not understand."""
-    word = text.split(maxsplit=1)[0].upper()
-    if word in _WORDS:
+    """Raise `UnsupportedFeature` for statements refused by their first words, before parsing."""
+    if (word := text.split(maxsplit=1)[0].upper()) in _WORDS:
         raise _refused(text, _WORDS[word])
     if _DIRECTORY.match(text):
         raise _refused(text, "It writes to a directory.")
 
 
 def _says(tree: exp.Expr | None) -> TypeGuard[exp.Expr]:
-    """Whether there is a statement, and not a comment alone."""
+    """Whether there is a statement, and not only a comment."""
     from sqlglot import exp
 
     return tree is not None and not isinstance(tree, exp.Semicolon)
@@ -283,7 +284,10 @@ def _create(text: str, tree: exp.Create) -> Statement:
         if not isinstance(other, kept) and type(other) is not exp.Property:
             why = "It asks for what the lake does not keep of a table: "
             raise _refused(text, why + other.sql(dialect=DIALECT))
+    check_clauses(tree)
     is_declared = isinstance(tree.this, exp.Schema)
+    if is_declared and tree.expression is not None:
+        raise _refused(text, "Its query says which columns there are; leave out their list.")
     target = tree.this.this if is_declared else tree.this
     declared = tree.this.expressions if is_declared else ()
     given = {type(p): p for p in properties}
@@ -305,7 +309,7 @@ def _create(text: str, tree: exp.Create) -> Statement:
 
 
 def _term(term: exp.Expr) -> str:
-    """A column or a transform to partition by, as `lake.create` takes it."""
+    """Return a column or a transform to partition by, as `lake.create` takes it."""
     text = term.sql(dialect=DIALECT).replace("`", "")
     return re.sub(r"^(YEAR|MONTH|DAY|HOUR)S?\(", lambda m: f"{m[1].lower()}(", text, flags=re.I)
 
@@ -369,7 +373,7 @@ def _form(node: exp.Table) -> Form:
 
 
 def _span(parts: Sequence[exp.Expr]) -> tuple[int, int]:
-    """Where a name begins in the text, and where the text goes on behind it."""
+    """Return where a name begins in the text, and where the text continues after it."""
     return int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1
 
 
@@ -381,7 +385,7 @@ def _check_function(text: str, node: exp.Table) -> None:
 
 
 def query_of(text: str) -> str:
-    """The query of a CREATE TABLE … AS."""
+    """Return the query of a CREATE TABLE … AS."""
     import sqlglot
 
     depth = 0

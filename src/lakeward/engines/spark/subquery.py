@@ -1,9 +1,9 @@
-"""UPDATE and DELETE that ask other tables, as a MERGE: Delta takes no subquery in their conditions.
+"""Rewrites UPDATE and DELETE with subqueries as a MERGE: Delta allows none in their conditions.
 
-Spark evaluates the condition, and the new values, in a query over the table itself, so that they
-mean what SQL says of missing values and of duplicates. The rows that it finds are the source of the
-MERGE, each kind of row once, and are matched by all columns. Rows that are alike in all columns
-have the same verdict, so that none too many and none too few are met.
+Spark evaluates the condition, and the new values, in a query over the table itself, so that nulls
+and duplicates have their meaning in SQL. The rows that the query finds are the source of the MERGE,
+equal rows once, and are matched by all columns. The condition has the same result for rows that are
+equal in all columns, so exactly the right rows are matched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEPTH: Final = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
 def as_merge(text: str, *, target: str, columns: Sequence[str], floats: Sequence[str] = ()) -> str:
-    """An UPDATE or DELETE as a MERGE."""
+    """Return an UPDATE or DELETE as a MERGE."""
     found = _Parts(text)
     keys = [f"CAST({identifier(c)} AS STRING)" if c in floats else identifier(c) for c in columns]
     pairs = [
@@ -90,7 +90,7 @@ class _Parts:
         self.where = None if where is None else text[where.end + 1 : self._end].strip()
 
     def assignments(self, columns: Sequence[str]) -> list[tuple[str, str]]:
-        """The columns, or fields of them, that an UPDATE sets, each with its new value."""
+        """Return the columns, or nested fields, that an UPDATE sets, each with its new value."""
         if self._set is None:
             return []
         out, begins = [], self._set.end + 1
@@ -107,7 +107,7 @@ class _Parts:
         return out
 
     def _path(self, names: list[str], columns: set[str]) -> list[str]:
-        """The path of a column without the names of the table before it."""
+        """Return the path of a column without the table's names before it."""
         while len(names) > 1 and names[0].lower() in self._names:
             if names[0].lower() in columns and names[1].lower() not in columns:
                 break
@@ -116,12 +116,12 @@ class _Parts:
 
 
 def _word(token: Token) -> str:
-    """A keyword or a sign, in capitals; nothing for texts and quoted names."""
+    """Return a keyword or a symbol, in upper case; empty for string literals and quoted names."""
     return "" if token.token_type.name in ("STRING", "IDENTIFIER") else str(token.text).upper()
 
 
 def _top_level(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens outside all brackets."""
+    """Return the tokens outside all brackets."""
     depth, out = 0, []
     for token in tokens:
         change = _DEPTH.get(_word(token), 0)

@@ -1,4 +1,4 @@
-"""`table_changes('sales.orders', 3, 7)` in a statement: where it is, and what it asks for."""
+"""Finds calls of `table_changes('sales.orders', 3, 7)` in a statement, and their arguments."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ChangesCall:
     Attributes:
         table: The table's name.
         since: The first version, or a time, a tag or a transaction as text.
-        until: The last one; None if it is not given.
+        until: The last version, given like `since`; None if it is not given.
         start: Where the call begins in the text.
-        end: Where the text continues after it.
+        end: Where the text continues after the call.
     """
 
     table: str
@@ -57,7 +57,7 @@ def changes_calls(text: str) -> list[ChangesCall]:
 
 
 def replaced(text: str, calls: list[tuple[ChangesCall, str]]) -> str:
-    """Return the text with names in the place of calls."""
+    """Return the text with names in place of calls."""
     out, done = [], 0
     for call, name in calls:
         out += [text[done : call.start], name]

@@ -1,7 +1,7 @@
-"""What this machine trusts, as a key store that Java reads.
+"""The certificates that this machine trusts, as a key store that Java reads.
 
-Java brings a list of authorities of its own. Behind a proxy that inspects traffic the machine
-trusts one more, and a Java that came from a wheel does not know it.
+Java has its own list of certificate authorities. Behind a proxy that inspects traffic, the machine
+trusts a further one, which the list of a Java from a wheel lacks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _CERTIFICATE: Final = re.compile(
 
 
 def authorities() -> list[bytes]:
-    """The certificates that the machine trusts; none where no list is found.
+    """Return the certificates that the machine trusts; none if no list is found.
 
-    `SSL_CERT_FILE` comes first, then where systems keep them.
+    `SSL_CERT_FILE` comes first, then the usual files of operating systems.
     """
     for place in (os.environ.get("SSL_CERT_FILE"), *_BUNDLES):
         try:
@@ -42,7 +42,7 @@ def authorities() -> list[bytes]:
 
 
 def key_store(certificates: list[bytes]) -> bytes:
-    """A key store in Java's own format, JKS, that trusts certificates."""
+    """Return a key store in Java's own format, JKS, that trusts the certificates."""
     body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
     for number, certificate in enumerate(certificates):
         # An entry to trust, its name, when it was made, its kind, and itself.

@@ -1,7 +1,7 @@
-"""The versions that fit together, by coordinates; the one place that names them.
+"""The versions that work together, by Maven coordinates; the only module that lists them.
 
-Spark 4.1 is the newest that Delta and Iceberg both support. What Spark brings itself is left out:
-a second copy of it on the class path would be loaded or not as chance has it.
+Spark 4.1 is the newest that Delta and Iceberg both support. Libraries that Spark itself contains
+are excluded: it is undefined which of two copies on the class path is loaded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 SPARK: Final = "4.1"
 JAVA: Final = (17, 21)
-"""The oldest and the newest Java that Spark and its Hadoop run on."""
+"""The oldest and the newest Java version that Spark and its Hadoop support."""
 
 PACKAGES: Final = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
@@ -50,7 +50,7 @@ EXTENSIONS: Final = (
     "lakeward.spark.LakeExtensions",
 )
 LAKE_CATALOG: Final = "lakeward.spark.LakeCatalog"
-"""All tables of a lake, to be read; its source is in `scala`."""
+"""The catalog with all tables of a lake, for reading; its source is in `scala`."""
 DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 ICEBERG_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 JDBC_CATALOG: Final = "org.apache.iceberg.jdbc.JdbcCatalog"

@@ -1,9 +1,9 @@
-"""The Spark side of one transaction: a session in which the lake's tables have names of its own.
+"""The Spark session of one transaction, in which the lake's tables are registered.
 
-The session is a copy of the user's, with its temporary views and settings, but its time zone is
-UTC. Delta tables are entered into databases of the transaction's own, Iceberg tables into a catalog
-that lives in memory: both go when the transaction ends, or with the process, and nothing of them is
-in the store or in a table's own metadata. Which files they name is for the caller to say.
+The session is a copy of the user's session, with its temporary views and settings, but its time
+zone is UTC. Delta tables are registered in databases that only this transaction uses, Iceberg
+tables in a catalog in memory: both are removed when the transaction or the process ends. Nothing of
+them is in the store or in metadata of tables. The caller decides which files they refer to.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.engines.spark import plans
+from lakeward.engines.spark.databases import NAMESPACE, Databases
+from lakeward.engines.spark.delta_logs import DeltaLogs
 from lakeward.engines.spark.extra import check, pyspark
 from lakeward.engines.spark.failures import NotRun, analysis_error, first_line, was_not_run
 from lakeward.engines.spark.settings import (
@@ -33,25 +35,22 @@ from lakeward.engines.spark.settings import (
 from lakeward.engines.spark.types import foreign_types
 from lakeward.engines.spark.versions import LAKE_CATALOG
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.model.columns import parse_columns
 from lakeward.model.quoting import identifier, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
 
-NAMESPACE: Final = "default"
-"""Of tables whose names have none."""
 _PINNED: Final = "__pinned_"
-"""In the names of namespaces whose tables nobody writes."""
-_WRITTEN: Final = "__written"
-"""In the names of databases whose tables are branches."""
+"""A part of the names of namespaces whose tables are only read."""
 _SAME: Final = frozenset({UTC, "Etc/UTC", "Z", "GMT", "+00:00"})
-"""Names of the zone in which transactions work."""
+"""Names of the time zone in which statements of transactions run."""
 _WARNED_ZONES: Final[set[str]] = set()
-"""Time zones for which the warning was logged already."""
+"""Time zones for which a warning was logged already."""
 _LOG: Final = logging.getLogger(__name__)
 _LEFT: Final[deque[Any]] = deque()
-"""Catalogs of sessions that nobody has any more, to be closed outside the garbage collector."""
+"""Catalogs of discarded sessions, which are closed later, outside of the garbage collector."""
 
 
 class Workspace:
@@ -70,12 +69,14 @@ class Workspace:
         self._tag = f"txn_{sha256(transaction_id.encode()).hexdigest()[:16]}"
         self._place: str | None = None
         self._databases: set[str] = set()
+        self._database_names = Databases(self._tag)
         self._namespaces: set[str] = set()
         self._entered: set[str] = set()
         self._documents: dict[str, str] = {}
         self._shared: dict[str, str] = {}
         self._views = 0
         self._known_views = Views(spark, self.session)
+        self.delta_logs = DeltaLogs(self.session)
 
     def enter_version(self, namespace: str, name: str, location: str, version: int) -> None:
         """Register a version of a Delta table, to be read."""
@@ -84,7 +85,7 @@ class Workspace:
 
     def enter_delta(self, namespace: str, name: str, location: str) -> None:
         """Register a Delta table, to be written and read; it replaces a registered version."""
-        self._make_database(self.database(namespace, written=True))
+        self._make_database(self.database(namespace, name, written=True))
         table = self.delta_name(namespace, name, written=True)
         self.session.sql(f"CREATE TABLE {table} USING delta LOCATION {literal(location)}")
         self.show_delta(namespace, name)
@@ -102,7 +103,7 @@ class Workspace:
         self._show(namespace, name, f"SELECT * FROM {table}")
 
     def enter_iceberg(self, namespace: str, name: str, document: str) -> None:
-        """Register an Iceberg table as a metadata document has it, in place of another state."""
+        """Register an Iceberg table at a metadata document; replace a previous registration."""
         own = self.iceberg_name(namespace, name)
         if own in self._entered:
             self.session.sql(f"DROP TABLE {own}")
@@ -116,7 +117,7 @@ class Workspace:
             self._entered.discard(own)
 
     def pin_iceberg(self, namespace: str, name: str, document: str) -> tuple[str, str]:
-        """Register an Iceberg table as a metadata document has it, under a name of its own."""
+        """Register an Iceberg table at a metadata document; return its namespace and full name."""
         number = 1
         while True:
             space = f"{namespace or NAMESPACE}{_PINNED}{number}"
@@ -143,10 +144,10 @@ class Workspace:
         self._entered.add(own)
 
     def share(self, table: str) -> str:
-        """Let frames of the user's session write a table that was entered; its name there.
+        """Let frames of the user's session write a registered table; return its name there.
 
-        Spark looks a name up in the session of the frame. Databases are the same in all sessions;
-        a catalog is entered into the user's, until the transaction ends.
+        Spark looks up a name in the session of the frame. Databases are the same in all sessions;
+        the catalog is added to the user's session until the transaction ends.
         """
         if self._namespaces and not self._shared:
             self._shared = self._catalog()
@@ -160,16 +161,17 @@ class Workspace:
         return table
 
     def iceberg_name(self, namespace: str, name: str) -> str:
-        """What an Iceberg table that was registered is called."""
+        """Return the full name of a registered Iceberg table."""
         return identifier(self._tag, namespace or NAMESPACE, name)
 
     def delta_name(self, namespace: str, name: str, *, written: bool = False) -> str:
-        """What a Delta table that was registered is called where it is read, or written."""
-        return identifier("spark_catalog", self.database(namespace, written=written), name)
+        """Return the full name of a registered Delta table, for reading or for writing."""
+        database = self.database(namespace, name, written=written)
+        return identifier(SESSION_CATALOG, database, name)
 
-    def database(self, namespace: str, *, written: bool = False) -> str:
-        """The database of the Delta tables of a namespace, as they are read or as written."""
-        return f"{self._tag}_{namespace or NAMESPACE}{_WRITTEN if written else ''}"
+    def database(self, namespace: str, name: str, *, written: bool = False) -> str:
+        """Return the database of a Delta table, for reading or for writing."""
+        return self._database_names.of(namespace, name, written=written)
 
     @property
     def procedures(self) -> str:
@@ -177,43 +179,46 @@ class Workspace:
         return identifier(self._tag, "system")
 
     def document(self, namespace: str, name: str) -> str:
-        """The newest metadata document of an Iceberg table that was registered."""
+        """Return the location of the newest metadata document of a registered Iceberg table."""
         table = self._java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             self.session._jsparkSession, self.iceberg_name(namespace, name)
         )
         return str(table.operations().current().metadataFileLocation())
 
     def resolved(self, sql: str, *, is_view: bool = False) -> str | None:
-        """A name for a relation's rows that may be written anywhere; None if its own name does."""
+        """Name a relation's rows so that any statement can read them; None if its name suffices."""
         rows = self.frame(f"SELECT * FROM {sql}")
         if plans.reads_vectors(rows) or (is_view and plans.reads_by_name(rows)):
             return identifier(self.named(rows, resolve=True))
         return None
 
     def view_text(self, name: str) -> str | None:
-        """The query of a temporary view that SQL made; None for others."""
+        """Return the query of a temporary view that SQL created; None for other views."""
         found = self.session._jsparkSession.sessionState().catalog().getTempView(name)
         text = found.get().desc().viewText() if found.isDefined() else None
         return str(text.get()) if text is not None and text.isDefined() else None
 
     def columns(self, frame: Any) -> Any:
-        """The columns of a frame, as an Arrow schema."""
+        """Return the columns of a frame as an Arrow schema."""
         return _arrow_schema(frame.schema)
 
     def declared(self, columns: str) -> Any:
-        """Columns as SQL declares them, as an Arrow schema."""
+        """Return columns that are declared in SQL as an Arrow schema."""
         try:
             return _arrow_schema(pyspark("sql.types").StructType.fromDDL(columns))
         except pyspark("errors").PySparkException as error:
+            # Spark reads defaults and generated columns as a part of whole statements only.
+            with suppress(InvalidInput):
+                return parse_columns(columns)
             what = f"The columns cannot be understood: {first_line(error)}"
             raise InvalidInput(what, hint="Declare names, types and NOT NULL.") from error
 
     def is_view(self, name: str) -> bool:
-        """Whether statements see a temporary view of this name."""
+        """Return whether statements see a temporary view of this name."""
         return self._known_views.has(name)
 
     def named(self, frame: Any, *, resolve: bool = False) -> str:
-        """A name for the rows of a frame, of this session or another one of the same Spark."""
+        """Create a temporary view of a frame of any session of the same Spark; return its name."""
         if resolve and (plans.reads_vectors(frame) or plans.reads_by_name(frame)):
             frame = plans.resolved(self.session, frame)
         name = self.new_name()
@@ -221,18 +226,18 @@ class Workspace:
         return name
 
     def new_name(self) -> str:
-        """A name for a temporary view that no other one has."""
+        """Return an unused name for a temporary view."""
         self._views += 1
         return f"{self._tag}_rows_{self._views}"
 
     def is_live(self, frame: Any) -> bool:
-        """Whether a frame shows what is written later to tables of the transaction."""
+        """Return whether a frame will show later writes to tables of the transaction."""
         return plans.is_live(frame, self._tag, _PINNED)
 
     def set_utc(self) -> None:
         """Set the session's time zone to UTC, in which the lake reads what Spark generates.
 
-        The session is the user's to work with, so it is set again before each statement.
+        The user may change the setting in this session, so it is set again before each statement.
         """
         self.session.conf.set(TIME_ZONE, UTC)
 
@@ -248,10 +253,11 @@ class Workspace:
             raise
 
     def close(self) -> None:
-        """Forget every table; their files stay."""
+        """Unregister every table; their files stay."""
         for database in self._databases:
             self.session.sql(f"DROP DATABASE IF EXISTS {identifier(database)} CASCADE")
         self._databases.clear()
+        self.delta_logs.forget()
         self._unshare()
         if self._place is not None:
             shutil.rmtree(self._place, ignore_errors=True)
@@ -262,7 +268,7 @@ class Workspace:
         return self.session._jvm
 
     def _leave_lake_catalog(self) -> None:
-        """Make Spark's catalog the current one: names of the lake mean the transaction's tables.
+        """Make Spark's catalog the current one, so that names refer to the transaction's tables.
 
         The setting of the default catalog stays, because Spark may look it up in another session.
         """
@@ -282,7 +288,7 @@ class Workspace:
             )
 
     def _show(self, namespace: str, name: str, rows: str) -> None:
-        self._make_database(self.database(namespace))
+        self._make_database(self.database(namespace, name))
         self.session.sql(f"CREATE OR REPLACE VIEW {self.delta_name(namespace, name)} AS {rows}")
 
     def _make_database(self, name: str) -> None:
@@ -292,7 +298,7 @@ class Workspace:
             self._databases.add(name)
 
     def _directory(self) -> str:
-        """A directory that databases want to have, although nothing is put there."""
+        """Return a directory for databases, which need one although they write nothing there."""
         if self._place is None:
             self._place = tempfile.mkdtemp(prefix="lakeward-spark-")
         return self._place
@@ -323,10 +329,10 @@ class Workspace:
 
 
 class Views:
-    """The temporary views of a transaction's session: the user's own, newer ones too, and its own.
+    """The temporary views of a transaction's session: those of the user and of the transaction.
 
-    The session begins as a copy of the user's. Views that the user makes or replaces later are
-    taken over when a statement names them; a view that the transaction made hides the user's.
+    The session begins as a copy of the user's session. Views that the user creates or replaces
+    later are copied when a statement uses them; a view of the transaction hides the user's view.
     """
 
     def __init__(self, user: SparkSession, session: SparkSession) -> None:
@@ -337,7 +343,7 @@ class Views:
         self._copied = _view_catalog(session).tempViews().clone()
 
     def has(self, name: str) -> bool:
-        """Whether statements see a temporary view of this name; the user's newest is taken over."""
+        """Copy the user's view of this name if it is newer; return whether there is a view."""
         theirs = _view_catalog(self._user).getRawTempView(name)
         ours = _view_catalog(self._session).getRawTempView(name)
         if theirs.isDefined() and self._is_older(name, theirs.get(), ours):
@@ -348,7 +354,7 @@ class Views:
         return bool(ours.isDefined())
 
     def _is_older(self, name: str, theirs: Any, ours: Any) -> bool:
-        """Whether the user made or replaced the view since it was taken over."""
+        """Return whether the user created or replaced the view since it was copied."""
         if not ours.isDefined():
             return True
         copied = self._copied.get(name.lower())
@@ -361,7 +367,7 @@ class Views:
 
 
 def take(session: SparkSession, frame: DataFrame, name: str) -> None:
-    """Give the rows of a frame, of any session of the same Spark, a name in a session."""
+    """Create a temporary view in a session, of a frame of any session of the same Spark."""
     jvm: Any = session._jvm
     plan = frame._jdf.queryExecution().analyzed()
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
@@ -380,12 +386,12 @@ def _arrow_schema(schema: Any) -> Any:
 
 
 def _catalogs(session: SparkSession) -> Any:
-    """The catalogs that a session has used."""
+    """Return the catalog manager of a session."""
     return session._jsparkSession.sessionState().catalogManager()
 
 
 def _close_left() -> None:
-    """Close what would keep a database in memory for every transaction as long as Spark runs."""
+    """Close catalogs of discarded sessions, each of which keeps a database in memory."""
     gone = import_module("py4j.protocol").Py4JError
     while _LEFT:
         # Its Spark may have been stopped.

@@ -1,27 +1,22 @@
-"""Queries on DataFusion.
+"""Runs queries on DataFusion.
 
-Tables whose files can be read as they are get to DataFusion as a directory of links to exactly the
-files that the log planned, so that its own Parquet reader and its statistics for join order are
-used. Other tables are Arrow datasets, which receive its filters and columns.
+A table whose files can be read unconverted is registered as a directory of links to exactly the
+files that the log planned, so that DataFusion uses its own Parquet reader and its statistics.
+Other tables are Arrow datasets, which receive DataFusion's filters and columns.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
-import shutil
-import tempfile
 import weakref
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from lakeward.engines.arrow.plain_types import plain_reader
 from lakeward.engines.arrow.streams import reader_of
+from lakeward.engines.sql.links import Links
 from lakeward.engines.sql.query import quoted
 from lakeward.engines.sql.source import PlainFiles, Source
 from lakeward.errors import InvalidInput, LakewardError, MissingExtra, StorageError
@@ -31,17 +26,22 @@ if TYPE_CHECKING:
 
 NAME: Final = "datafusion"
 FILE_NUMBER: Final = "__lakeward_file"
-"""A column that has the number of the file of each row, for `with_file_names`."""
+"""The column with the number of each row's file, for `with_file_names`."""
 _SETTINGS: Final = {
     "datafusion.execution.parquet.pushdown_filters": "false",
     "datafusion.execution.time_zone": "UTC",
+    # DataFusion 55 filters the wrong table after it has swapped the sides of an outer join.
+    "datafusion.optimizer.join_reordering": "false",
 }
 _SHOWN: Final = 600
 _PREFIX: Final = re.compile(r"^(DataFusion error: )?((?:[A-Z][A-Za-z]+ ?)+ error: )*")
 
 
 def new_context(settings: Mapping[str, str] | None = None) -> Any:
-    """A context of DataFusion in UTC, with more settings. Raises `MissingExtra`."""
+    """Return a DataFusion context in UTC, with further settings.
+
+    Raises `MissingExtra` if DataFusion is not installed.
+    """
     try:
         from datafusion import SessionConfig, SessionContext
     except ImportError as error:
@@ -52,34 +52,46 @@ def new_context(settings: Mapping[str, str] | None = None) -> Any:
 
 
 class DataFusionSession:
-    """A context of DataFusion with tables of a lake: its own for one query, or a user's."""
+    """A DataFusion context with tables of a lake: a new one for one query, or a user's."""
 
     def __init__(self, context: Any = None) -> None:
         self._context = new_context() if context is None else context
+        self._is_shared = context is not None  # others run queries in it
+        self._files: list[PlainFiles] = []
         self._links: list[weakref.finalize[Any, Any]] = []
 
     def register(self, name: str, source: Source, *, pruning: bool = True) -> None:
-        """Make a table known by a name; `pruning` skips row groups by their statistics."""
+        """Register a table under a name; `pruning` skips row groups by their statistics."""
         if source.files is None or not source.files.paths:
             self._context.register_dataset(name, source.dataset())
             return
+        self._register_files(name, source.files, source, pruning=pruning)
+        self._files.append(source.files)
+        if self._is_shared:
+            # DataFusion keeps the list of a directory's files that it makes here. Without it, a
+            # query would list the files itself and leave out those that are deleted by then.
+            self._context.table(name).execution_plan()
         source.files.check()
-        if len(source.files.paths) == 1 and not source.partitioned:
-            path = source.files.paths[0]
+
+    def _register_files(
+        self, name: str, files: PlainFiles, source: Source, *, pruning: bool
+    ) -> None:
+        if len(files.paths) == 1 and not source.partitioned and not self._is_shared:
             self._context.register_parquet(
-                name, path, schema=source.schema, parquet_pruning=pruning
+                name, files.paths[0], schema=source.schema, parquet_pruning=pruning
             )
             return
-        directory = self._linked(source.files)
+        links = Links(files)
+        self._links.append(weakref.finalize(self, links.delete))
         partitioned = [(n, kind) for n, kind in source.partitioned.items()]
         own = pa.schema([f for f in source.schema if f.name not in source.partitioned])
         if not partitioned:
-            self._context.register_parquet(name, directory, schema=own, parquet_pruning=pruning)
+            self._context.register_parquet(name, links.path, schema=own, parquet_pruning=pruning)
             return
         inner = f"{name}_files"
         self._context.register_parquet(
             inner,
-            directory,
+            links.path,
             schema=own,
             table_partition_cols=partitioned,
             parquet_pruning=pruning,
@@ -89,7 +101,7 @@ class DataFusionSession:
         self._context.register_view(name, view)
 
     def run(self, asked: Bound) -> Running:
-        """Plan a query; rows are read only when the result is."""
+        """Plan a query; its rows are read only when the result is read."""
         from datafusion import SQLOptions
 
         options = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False)
@@ -99,34 +111,25 @@ class DataFusionSession:
             frame = self._context.sql(asked.text, options=options, param_values=values)
         except Exception as error:
             raise _refused(error) from error
-        return Running(frame)
+        return Running(frame, self._files)
 
     def close(self) -> None:
-        """Remove the links."""
+        """Delete the directories of links."""
         while self._links:
             self._links.pop()()
 
-    def _linked(self, files: PlainFiles) -> str:
-        """A directory of links to files; values of partitions are in the names of directories."""
-        root = Path(tempfile.mkdtemp(prefix="lakeward-sql-", dir=_place_of_links()))
-        self._links.append(weakref.finalize(self, shutil.rmtree, root, ignore_errors=True))
-        parts = files.partitions or itertools.repeat(())
-        for n, (path, values) in enumerate(zip(files.paths, parts, strict=False)):
-            below = root.joinpath(*(f"{name}={value}" for name, value in values))
-            if values:
-                below.mkdir(parents=True, exist_ok=True)
-            (below / f"{n:07}.parquet").symlink_to(path)
-        return f"{root}/"
-
 
 def with_file_names(context: Any, name: str, inner: str, source: Source, column: str) -> None:
-    """A view of a table whose files are numbered, with the file of each row as a column."""
+    """Register a view of a table with numbered files, with the file of each row as a column.
+
+    The view has the columns of the source, without the numbers.
+    """
     paths = list(source.files.paths) if source.files is not None else []
     numbers = pa.array(range(len(paths)), pa.int32())
     names = pa.table({"number": numbers, "file": pa.array(paths, pa.string())})
     listed = f"{name}_files_by_number"
     context.register_record_batches(listed, [names.to_batches()])
-    columns = ", ".join(f"t.{quoted(n)}" for n in source.schema.names)
+    columns = ", ".join(f"t.{quoted(n)}" for n in source.schema.names if n != FILE_NUMBER)
     view = context.sql(
         f"SELECT {columns}, f.file AS {quoted(column)} FROM {quoted(inner)} t"  # noqa: S608  quoted
         f" JOIN {quoted(listed)} f ON t.{quoted(FILE_NUMBER)} = f.number"
@@ -134,18 +137,12 @@ def with_file_names(context: Any, name: str, inner: str, source: Source, column:
     context.register_view(name, view)
 
 
-@cache
-def _place_of_links() -> str | None:
-    """A directory in memory, if this machine has one: links on a disk cost more than a query."""
-    place = "/dev/shm"  # noqa: S108  links are made in a directory of our own below it
-    return place if os.access(place, os.W_OK | os.X_OK) else None
-
-
 class Running:
     """A planned query."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, files: Sequence[PlainFiles]) -> None:
         self._frame = frame
+        self._files = files
 
     @property
     def schema(self) -> pa.Schema:
@@ -153,11 +150,17 @@ class Running:
         return self._frame.schema()
 
     def reader(self) -> pa.RecordBatchReader:
-        """Run the query and return its rows as a stream."""
+        """Run the query and return its rows as a stream; raise `FileMissing`.
+
+        DataFusion lists the files when it starts, and leaves out those that are missing. A file
+        that is deleted later makes the stream fail.
+        """
         try:
             found = reader_of(self._frame)
         except Exception as error:
             raise _failed(error) from error
+        for files in self._files:
+            files.check()
         return plain_reader(found, _failed)
 
 

@@ -1,13 +1,13 @@
-"""Queries on DuckDB, in the version that the user installed.
+"""Runs queries on DuckDB, in the version that the user installed.
 
-Tables whose files can be read as they are become views over exactly the files that the log planned.
-Other tables are Arrow datasets, which receive DuckDB's filters and columns.
+A table whose files can be read unconverted becomes a view over exactly the files that the log
+planned. Other tables are Arrow datasets, which receive DuckDB's filters and columns.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -17,9 +17,10 @@ import pyarrow as pa
 from lakeward.engines.arrow.plain_types import plain_reader, plain_type
 from lakeward.engines.sql.query import quoted
 from lakeward.engines.sql.source import PlainFiles, Source
-from lakeward.errors import InvalidInput, LakewardError, MissingExtra
+from lakeward.errors import InvalidInput, LakewardError, MissingExtra, UnsupportedFeature
 
 if TYPE_CHECKING:
+    from lakeward.model.names import TableName
     from lakeward.model.parameters import Bound
 
 NAME: Final = "duckdb"
@@ -35,7 +36,7 @@ _TYPES: Final[Mapping[pa.DataType, str]] = {
 
 
 def connected() -> Any:
-    """A connection to a database in memory. Raises `MissingExtra`."""
+    """Return a connection to a new database in memory; raise `MissingExtra`."""
     connection = _library().connect()
     connection.execute("SET TimeZone = 'UTC'")
     return connection
@@ -52,7 +53,7 @@ def _library() -> Any:
 
 @lru_cache(maxsize=1)
 def _shared(process: int) -> Any:
-    """The database of this process; a forked one cannot use that of its parent."""
+    """Return the database of this process; a forked process cannot use its parent's."""
     del process
     found = connected()
     with suppress(_library().Error):  # older ones have no such cache
@@ -69,15 +70,47 @@ def register(
     schema: str | None = None,
     temporary: bool = False,
 ) -> None:
-    """Make a table a view of a connection, or of its database if it is not temporary."""
+    """Register a table as a view of a connection, or of its database unless `temporary`.
+
+    Raises:
+        UnsupportedFeature: DuckDB refuses the view.
+    """
     full = quoted(name) if schema is None else quoted(schema, name)
+    try:
+        _register(connection, full, source, schema, temporary=temporary)
+    except _library().Error as error:
+        shown = name if schema is None else f"{schema}.{name}"
+        what = f"Table {shown} cannot be a view of DuckDB: {_said(error)}."
+        raise UnsupportedFeature(what, hint="Read it with lake.sql.", table=shown) from error
+
+
+def check_names(names: Iterable[TableName]) -> None:
+    """Raise `UnsupportedFeature` if two tables have the same name in DuckDB.
+
+    DuckDB ignores the case of names, and `main` is the schema of names without a namespace.
+    """
+    known: dict[tuple[str, str], TableName] = {}
+    for name in names:
+        other = known.setdefault(((name.namespace or "main").lower(), name.name.lower()), name)
+        if other is not name:
+            what = (
+                f"Tables {other} and {name} have the same name in DuckDB:"
+                " it ignores case, and `main` is its default schema."
+            )
+            hint = "Read them with lake.sql, or rename one of them with lake.rename."
+            raise UnsupportedFeature(what, hint=hint, table=str(name))
+
+
+def _register(
+    connection: Any, full: str, source: Source, schema: str | None, *, temporary: bool
+) -> None:
     if schema is not None:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
     if source.files is not None and source.files.paths:
         source.files.check()
         relation = _scan(source.files, source)
     else:
-        place = f"__lakeward_{schema or ''}_{name}"
+        place = f"__lakeward {full}"  # quoted names are never alike for different tables
         connection.register(place, source.dataset())
         relation = quoted(place)
     columns = ", ".join(quoted(n) for n in source.schema.names)
@@ -86,10 +119,10 @@ def register(
 
 
 class DuckDbSession:
-    """A connection of DuckDB with the tables of one query, which only it sees.
+    """A DuckDB connection with the tables of one query, which no other connection sees.
 
-    All are connections to one database in memory, because to begin one takes longer than many a
-    query.
+    All sessions are connections to one database in memory, because opening a database takes longer
+    than many queries.
     """
 
     def __init__(self) -> None:
@@ -98,11 +131,11 @@ class DuckDbSession:
         self._connection.execute("SET TimeZone = 'UTC'")
 
     def register(self, name: str, source: Source) -> None:
-        """Make a table known by a name."""
+        """Register a table under a name."""
         register(self._connection, name, source, temporary=True)
 
     def run(self, asked: Bound) -> DuckDbRunning:
-        """Plan a query; rows are read only when the result is."""
+        """Plan a query; its rows are read only when the result is read."""
         return DuckDbRunning(self._connection, asked)
 
     def close(self) -> None:
@@ -128,7 +161,7 @@ class DuckDbRunning:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the result, of a query without parameters; no row is read."""
+        """Schema of the result of a query without parameters; no row is read."""
         try:
             found = self._relation.limit(0).to_arrow_table().schema
         except Exception as error:

@@ -25,14 +25,14 @@ class SqlSession(Protocol):
         """Register a table under a name."""
 
     def run(self, asked: Bound) -> Planned:
-        """Plan a query; rows are read only when the result is."""
+        """Plan a query; its rows are read only when the result is read."""
 
     def close(self) -> None:
         """Release connections and temporary files."""
 
 
 def session_of(engine: Any) -> SqlSession:
-    """Open a session of an engine. Raises `InvalidInput` and `MissingExtra`."""
+    """Open a session of an engine; raise `InvalidInput` if it is unknown, or `MissingExtra`."""
     if engine == "datafusion":
         from lakeward.engines.sql.datafusion import DataFusionSession
 

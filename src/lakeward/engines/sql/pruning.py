@@ -1,9 +1,9 @@
 """Derives from a query which rows of each table it needs, so that the log can skip files.
 
-Only conditions that hold for every relevant row are used: those of WHERE and of joins that name a
-single table, and order and limit if nothing else decides. Conditions on a subquery, or on a WITH
-that is used once, are passed to the tables in it. The engine runs the whole query over the
-remaining files, so a part that is not understood here costs time but changes no result.
+Only conditions that hold for every relevant row are used: those of WHERE and of joins that refer to
+a single table, and order and limit if nothing else decides. Conditions on a subquery, or on a WITH
+entry that is used once, are passed to the tables in it. The engine runs the whole query over the
+remaining files, so a part that cannot be analysed here costs time but changes no result.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _ONE_FOR_A_ROW: Final = frozenset(
     | {"add", "sub", "mul", "cast", "datatype", "coalesce", "case", "if", "upper", "lower"}
     | {*COMPARISONS, "and", "or", "not", "is", "in", "between", "dpipe"}
 )
-"""Nodes of a SELECT list that make one row of each row; other functions may be aggregates."""
+"""Nodes of a SELECT list that compute one row from each row; other functions may be aggregates."""
 _FALSE_FOR_NULLS: Final = frozenset(
     {*COMPARISONS, "and", "or", "paren", "in", "between", "like", "column", "identifier"}
     | {"literal", "cast", "datatype", "neg", "boolean"}
 )
-"""Nodes of conditions that are never true where a column is missing."""
+"""Nodes of conditions that are never true where a column is null."""
 
 
 @dataclass(slots=True)
 class Wanted:
-    """What is known of the rows that a query needs from one table."""
+    """What is known about the rows that a query needs from one table."""
 
     terms: list[Expression] = field(default_factory=list)
     limit: int | None = None  # this many rows are enough
@@ -47,14 +47,14 @@ class Wanted:
 
     @property
     def where(self) -> Expression | None:
-        """Return the condition that all needed rows satisfy."""
+        """The condition that all needed rows satisfy; None if none is known."""
         if len(self.terms) < 2:
             return self.terms[0] if self.terms else None
         return And(tuple(self.terms))
 
 
 def wanted(tree: Any, nodes: Sequence[Any], schemas: Sequence[Schema]) -> list[Wanted]:
-    """Return what a query needs from each of its tables, which are nodes of its tree."""
+    """Return what a query needs from each of its tables; `nodes` are the tables in its tree."""
     found = [Wanted() for _ in nodes]
     try:
         _look(tree, nodes, schemas, found)
@@ -103,10 +103,9 @@ def _look(
 
 
 def _reads_by_place(tree: exp.Expr) -> bool:
-    """Return whether a query has parts whose result depends on rows that its conditions exclude.
+    """Return whether a query depends on rows that its conditions exclude, or renames columns.
 
-    Or whose columns are not those that their names say: samples, ASOF and POSITIONAL joins,
-    PIVOT, and tables with a list of new column names.
+    Such are samples, ASOF and POSITIONAL joins, PIVOT, and tables with a list of new column names.
     """
     from sqlglot import exp
 
@@ -214,7 +213,7 @@ def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 
 def _alias(term: exp.Expr) -> str | None:
-    """Return the only source that a condition names; None for several."""
+    """Return the only source to which a condition refers; None for several."""
     from sqlglot import exp
 
     if term.find(exp.Query, exp.Window, exp.AggFunc) is not None:
@@ -228,7 +227,7 @@ def _may_hold_for_nulls(term: exp.Expr) -> bool:
 
 
 def _pass_on(source: Any, term: exp.Expr, passed: dict[int, list[exp.Expr]]) -> None:
-    """Pass a condition on a subquery to the query inside, in terms of its own columns."""
+    """Pass a condition on a subquery to the query inside, on the columns of that query."""
     from sqlglot import exp
 
     inner = getattr(source, "expression", None)
@@ -273,7 +272,7 @@ def _is_plain(query: exp.Expr) -> bool:
 
 
 def _look_at_limit(scope: Scope, schemas: Sequence[Schema], found: list[Wanted]) -> None:
-    """Note the number of rows that is enough, if a query takes the first rows of one table."""
+    """Record how many rows are enough, if a query returns the first rows of one table."""
     from sqlglot import exp
 
     select = scope.expression
@@ -302,7 +301,7 @@ def _look_at_limit(scope: Scope, schemas: Sequence[Schema], found: list[Wanted])
 
 
 def _column_of(value: exp.Expr, select: exp.Select) -> str | None:
-    """Return the table's column that an ORDER BY expression means."""
+    """Return the table's column to which an ORDER BY expression refers; None if it is no column."""
     from sqlglot import exp
 
     if isinstance(value, exp.Column) and not value.table:

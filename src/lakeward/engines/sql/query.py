@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 DIALECT: Final = "duckdb"
-"""How texts are read: standard SQL with `"names"` and `'texts'`, as DataFusion and DuckDB do."""
+"""The dialect of texts: standard SQL with `"names"` and `'texts'`, as in DataFusion and DuckDB."""
 _REMEMBERED: Final = 20_000
-"""Texts of at most so many characters are read once."""
+"""Texts of at most this many characters are parsed once, and cached."""
 _LONGEST: Final = 1_000_000
 _SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Travel:
-    """A version or time that a query asks for."""
+    """The version, time or tag at which a query reads a table."""
 
     version: int | None = None
-    timestamp: str | None = None
+    timestamp: int | str | None = None  # ISO 8601, or milliseconds since 1970
     tag: str | None = None
 
 
@@ -47,9 +47,9 @@ class TableRef:
     parts: tuple[str, ...]  # namespace and name, as far as given
     start: int  # start of the reference in the text
     end: int  # end of the reference in the text
-    travel: Travel | None  # the version asked for
+    travel: Travel | None  # the requested version, if any
     alias: str | None  # the alias, if any
-    is_quoted: bool = False  # whether the name is in quotes, and so has its case
+    is_quoted: bool = False  # whether the name is quoted, so that its case counts
 
     @property
     def known_as(self) -> str:
@@ -58,7 +58,10 @@ class TableRef:
 
     @property
     def own_alias(self) -> str:
-        """The quoted name of the table, as engines that fold unquoted names understand it."""
+        """The quoted name of the table, in lower case unless the query quotes it.
+
+        Engines fold unquoted names to lower case.
+        """
         return quoted(self.parts[-1] if self.is_quoted else self.parts[-1].lower())
 
     def __str__(self) -> str:
@@ -87,7 +90,7 @@ class Query:
     # the query with literals for parameters, for analysis; None if it cannot be parsed
     tree: Any = field(default=None, compare=False, repr=False)
     nodes: tuple[Any, ...] = field(default=(), compare=False, repr=False)
-    # what was found out about it before, for a text that is run again
+    # cached results of the analysis, for a text that is run again
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def rewritten(
@@ -97,8 +100,8 @@ class Query:
 
         Args:
             names: The quoted new name of each table.
-            columns: The columns of each table. Unquoted names in the text match them in any case,
-                but engines may know only their exact spelling.
+            columns: The columns of each table. Unquoted names in the text match them in any case;
+                they are replaced by the exact names, because some engines match only these.
         """
         edits: list[tuple[int, int, str]] = []
         for ref, name in zip(self.tables, names, strict=True):
@@ -110,7 +113,7 @@ class Query:
         return _edited(self.text, edits, self.values)
 
     def _respelled(self, columns: Sequence[Sequence[str]]) -> list[tuple[int, int, str]]:
-        """Return edits that respell unquoted column names as their tables do, if with capitals."""
+        """Return edits that replace unquoted column names by exact, quoted ones if these differ."""
         spelled = [{n.lower(): n for n in names} for names in columns]
         edits = []
         for column in self.columns:
@@ -129,7 +132,7 @@ def read_query(text: str, params: Params | None = None) -> Query:
     """Parse a query.
 
     Raises:
-        InvalidInput: It cannot be understood, is more than one statement, or lacks a value.
+        InvalidInput: It cannot be parsed, is more than one statement, or lacks a value.
         UnsupportedFeature: It would change something.
     """
     given: object = text
@@ -172,7 +175,7 @@ def _read(text: str, params: Params | None) -> Query:
 
 
 def parsed(text: str) -> exp.Expr:
-    """Parse one statement. Raises `InvalidInput`."""
+    """Parse one statement; raise `InvalidInput` if it is invalid or not exactly one."""
     import sqlglot
 
     try:
@@ -189,7 +192,7 @@ def parsed(text: str) -> exp.Expr:
 
 
 def is_query(text: str) -> bool:
-    """Return whether a statement only reads. Raises `InvalidInput`."""
+    """Return whether a statement only reads; raise `InvalidInput` if it is not valid."""
     from sqlglot import exp
 
     return isinstance(parsed(text), exp.Query | exp.Values)
@@ -232,7 +235,7 @@ def _refusal(node: exp.Expr) -> UnsupportedFeature:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Return the tokens of a text. Raises `InvalidInput`."""
+    """Return the tokens of a text; raise `InvalidInput` if it is not valid."""
     import sqlglot
 
     try:
@@ -243,7 +246,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _in_order(tables: Any) -> list[exp.Table]:
-    """Return the named tables in the order of the text, without table functions."""
+    """Return the tables in the order of the text, without table functions."""
     from sqlglot import exp
 
     named = [t for t in tables if isinstance(t.this, exp.Identifier) and "start" in t.this.meta]
@@ -251,7 +254,7 @@ def _in_order(tables: Any) -> list[exp.Table]:
 
 
 def _columns(tree: exp.Expr) -> Iterator[ColumnRef]:
-    """Yield unquoted column names, without names that the query itself defines."""
+    """Yield unquoted column names, without aliases that the query itself defines."""
     from sqlglot import exp
 
     made = {a.alias.lower() for a in tree.find_all(exp.Alias)}
@@ -286,15 +289,15 @@ def _travel(version: exp.Expr, table: str) -> Travel:
     if str(version.args.get("kind")).upper() != "AS OF" or not isinstance(value, exp.Literal):
         what = f"{table}: a version is a number or a tag, and a moment is text or a parameter."
         raise InvalidInput(what, hint="Write VERSION AS OF 3, or TIMESTAMP AS OF '2026-01-31'.")
-    if str(version.this).upper() == "TIMESTAMP":
-        return Travel(timestamp=str(value.this))
-    text = str(value.this)
-    if value.is_string:
-        return Travel(tag=text)
-    if not text.isdecimal():
-        what = f"{table}: {text[:_SHOWN]} is not a version."
-        raise InvalidInput(what, hint="Versions are whole numbers.")
-    return Travel(version=int(text))
+    # As `read.as_of` reads the same clauses for Spark.
+    is_time, text = str(version.this).upper() == "TIMESTAMP", str(value.this)
+    is_number = text.isascii() and text.isdecimal()
+    if value.is_string and (is_time or not is_number):
+        return Travel(timestamp=text) if is_time else Travel(tag=text)
+    if not is_number:
+        what = f"{table}: {text[:_SHOWN]} is not a {'time' if is_time else 'version'}."
+        raise InvalidInput(what, hint="Versions and seconds since 1970 are whole numbers.")
+    return Travel(timestamp=int(text) * 1000) if is_time else Travel(version=int(text))
 
 
 def _after_version(tokens: Sequence[Token], end: int) -> int:

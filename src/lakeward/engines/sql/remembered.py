@@ -1,4 +1,4 @@
-"""What queries need of their tables, remembered for texts that are run again."""
+"""Caches what queries need from their tables, for texts that are run again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakeward.model.schema import Schema
 
 
 def wanted_of(query: Query, schemas: Sequence[Schema]) -> list[Wanted]:
-    """What a query needs of each of its tables; known at once if it is run again over the same."""
+    """Return what a query needs from each of its tables; cached while the schemas are the same."""
     known = query.memo.get("wanted")
     if known is not None and known[0] == tuple(schemas):
         found: list[Wanted] = known[1]

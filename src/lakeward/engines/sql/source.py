@@ -1,4 +1,4 @@
-"""The form in which an engine gets each table of a query."""
+"""The form in which each table of a query is given to an engine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pyarrow as pa
 from lakeward.errors import FileMissing
 
 Partitions: TypeAlias = tuple[tuple[str, str], ...]
-"""Names and values of the columns that a file lacks, because they are the same in all its rows."""
+"""Names and values of columns that are constant in a file, and that the file lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainFiles:
-    """Local Parquet files that hold a table's rows exactly as the table shows them."""
+    """Local Parquet files that contain a table's rows without need of conversion."""
 
     paths: Sequence[str]
-    partitions: Sequence[Partitions] = ()  # of each file, if the table is partitioned
+    partitions: Sequence[Partitions] = ()  # for each file, if the table is partitioned
 
     def check(self) -> None:
         """Raise `FileMissing` for a missing file, which engines might silently skip."""
@@ -35,7 +35,7 @@ class Source:
     """A table of a query: its columns, and its rows as files or as a dataset."""
 
     schema: pa.Schema
-    dataset: Callable[[], Any]  # an Arrow dataset of all its rows
+    dataset: Callable[[], Any]  # returns an Arrow dataset of all rows
     files: PlainFiles | None = None  # the same rows, if an engine may read the files itself
     partitioned: Mapping[str, pa.DataType] = field(default_factory=dict)
     reason: str | None = None  # why there are no files that an engine may read itself

@@ -1,4 +1,4 @@
-"""Conditions of a query as conditions of Lakeward, if every engine computes them alike."""
+"""Translates conditions of a query to Lakeward conditions, if all engines evaluate them alike."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 COMPARISONS: Final = ("eq", "neq", "lt", "lte", "gt", "gte")
 _EXACT_DIGITS: Final = 15
-"""Decimals of so many digits are the same number as doubles."""
+"""Decimals of at most so many digits compare alike as decimals and as doubles."""
 _INTEGERS: Final = ("int8", "int16", "int32", "int64")
 _TIMESTAMPS: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ")
 
 
 def bound(term: exp.Expr, schema: Schema) -> Expression | None:
-    """Return a term as a Lakeward condition, if both mean the same; None otherwise."""
+    """Return a term as a Lakeward condition; None if they may differ in meaning."""
     from sqlglot import exp
 
     copy = exp.Paren(this=term.copy())
@@ -40,7 +40,7 @@ def bound(term: exp.Expr, schema: Schema) -> Expression | None:
 
 
 def spelled(name: str, schema: Schema) -> str | None:
-    """Return a column's name as the schema spells it; None if there is none, or several."""
+    """Return a column's exact name in the schema; None if there is none, or several."""
     if name in schema.by_name:
         return name
     found = [n for n in schema.names if n.lower() == name.lower()]
@@ -48,7 +48,7 @@ def spelled(name: str, schema: Schema) -> str | None:
 
 
 def _is_known(node: exp.Expr, schema: Schema) -> bool:
-    """Return whether engines and Lakeward compute a condition alike."""
+    """Return whether all engines and Lakeward evaluate a condition alike."""
     from sqlglot import exp
 
     match node.key:

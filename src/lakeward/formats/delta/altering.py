@@ -1,9 +1,8 @@
 """Changes of a Delta table's definition.
 
-The first rename or drop of a column switches column mapping by name on: fields get the names that
-they have in files as physical names, and new fields get physical names that no field ever had, so
-that no file is written again. A wider type switches type widening on, and the field says what it
-was before.
+The first rename or drop of a column enables column mapping by name: fields keep the names that they
+have in files as physical names, and new fields get physical names that no field ever had, so that
+no file is rewritten. A wider type enables type widening; the field's metadata records the old type.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.formats.column_properties import with_renamed
 from lakeward.formats.delta.defaults import with_defaults
 from lakeward.formats.delta.generated import with_generated
 from lakeward.formats.delta.mapping import MAPPED_ID, MODE, SETTINGS
@@ -27,6 +27,8 @@ from lakeward.formats.properties import (
     IN_COMMIT_TIMESTAMPS,
     MERGE_ON_READ,
     ROW_TRACKING,
+    SNAPSHOT_AGE,
+    SNAPSHOTS,
     TYPE_WIDENING,
     check_known,
     foreign_property,
@@ -62,9 +64,12 @@ FEATURES: Final = {
     "in_commit_timestamps": (IN_COMMIT_TIMESTAMPS, "true"),
     "row_tracking": (ROW_TRACKING, "true"),
 }
-"""The property and its value behind each feature."""
+"""For each feature, the property and the value that enable it."""
 _BY_PROPERTY: Final = ("change_data_feed", "deletion_vectors", "v2_checkpoint")
+_ENABLING: Final = {said: name for name, said in FEATURES.items() if name not in _BY_PROPERTY}
+"""Features that need more than their property, by that property and its value."""
 _OF_SPARK: Final = ("identity_columns", "clustering", "variant")
+_OF_ICEBERG: Final = ("format-version", APPEND_ONLY, SNAPSHOTS, SNAPSHOT_AGE)
 _KEPT: Final = (SETTINGS, _WIDENING, "delta.enableInCommitTimestamps", "delta.inCommitTimestamp")
 
 
@@ -72,7 +77,7 @@ class DeltaAlterations:
     """The part of the format contract that changes definitions."""
 
     def keeps(self, key: str) -> bool:
-        """Return whether Delta sets a table property itself."""
+        """Return whether a table property is set by Delta itself, never by users."""
         return key.startswith((*_KEPT, "delta.feature.", "delta.rowTracking."))
 
     def alter(self, definition: Definition, change: Alteration) -> Definition:
@@ -87,14 +92,18 @@ class DeltaAlterations:
                 raise UnsupportedFeature(what, hint=hint)
             case EnableFeature(feature):
                 return _enabled(definition, feature)
+            case SetProperty(key, value) if (key, value) in _ENABLING:
+                return _enabled(definition, _ENABLING[key, value])
             case SetProperty(key=key) | UnsetProperty(key=key):
-                _check_property(key)
+                _check_property(change)
             case RenameColumn(path=path) | DropColumn(path=path):
                 find(definition.schema, path)
                 definition = mapped(definition)
             case _:
                 pass
         after = applied(definition, change)
+        if isinstance(change, RenameColumn):
+            after = with_renamed(definition, after, change)
         if isinstance(change, AddColumn):
             after = _with_new_names(after)
         if isinstance(change, ChangeType):
@@ -104,13 +113,13 @@ class DeltaAlterations:
         return _finished(after, *features)
 
     def misfit(self, old: Definition, new: Definition, *, looked: bool = False) -> Misfit | None:
-        """Return why files of `old` are not right under `new`; files have physical names."""
+        """Return why files of `old` are not valid under `new`, also by physical names."""
         found = next(misfits(old, new, looked=looked), None)
         return found or next(_other_names(old.schema, new.schema), None)
 
 
 def mapped(definition: Definition) -> Definition:
-    """The definition with columns mapped by name, under the names that they have in files."""
+    """Return the definition with column mapping by name; physical names are the current names."""
     if definition.properties.get(MODE, "none") != "none":
         return definition
 
@@ -124,7 +133,7 @@ def mapped(definition: Definition) -> Definition:
 
 
 def as_asked(definition: Definition) -> Definition:
-    """A new table's definition, with the mapping and the widening that its properties ask for."""
+    """Return a new table's definition with the features enabled that its properties ask for."""
     mode = definition.properties.get(MODE, "none")
     if mode != "none":
         found = mapped(replace(definition, properties={**definition.properties, MODE: "none"}))
@@ -136,11 +145,11 @@ def as_asked(definition: Definition) -> Definition:
 
 
 def _with_new_names(definition: Definition) -> Definition:
-    """Physical names and ids for fields that have none, if columns are mapped."""
+    """Return the definition with physical names and ids for fields that lack them, if mapped."""
     if definition.properties.get(MODE, "none") == "none":
         return definition
 
-    # A table that was adopted has ids of its own, also of columns that it has no more.
+    # An adopted table has its own ids, also for columns that were dropped.
     given = [int(f.metadata.get(MAPPED_ID, 0)) for f in definition.schema.walk()]
     ids = Ids(max([int(definition.properties.get(_MAX_ID, 0)), *given]))
 
@@ -156,7 +165,7 @@ def _with_new_names(definition: Definition) -> Definition:
 
 
 def _each_named(schema: Schema, change: Callable[[Field], Field]) -> Schema:
-    """The schema with every field changed that has a name of its own in Delta."""
+    """Return the schema with `change` applied to every field that has a name in Delta."""
     unnamed = {part.id for field in schema.walk() for part in _unnamed_parts(field)}
     return each_field(schema, lambda f: f if f.id in unnamed else change(f))
 
@@ -166,7 +175,7 @@ def _unnamed_parts(field: Field) -> Sequence[Field]:
 
 
 def _retyped(before: Definition, after: Definition, change: ChangeType) -> Definition:
-    """Record the old type in the field's metadata (`delta.typeChanges`), if its name changes."""
+    """Record the old type in the field's metadata (`delta.typeChanges`), if type names differ."""
     old, new = find(before.schema, change.path), find(after.schema, change.path)
     types = (delta_type_name(old.field.type), delta_type_name(new.field.type))
     if types[0] == types[1]:
@@ -182,7 +191,7 @@ def _retyped(before: Definition, after: Definition, change: ChangeType) -> Defin
 
 
 def _owner(place: Place) -> tuple[Field, str]:
-    """The nearest field with metadata of its own in Delta, and the path from it to the field."""
+    """Return the nearest field that has metadata in Delta, and the path from it to the place."""
     chain = [*place.parents, place.field]
     names: list[str] = []
     while len(chain) > 1 and not isinstance(chain[-2].type, Struct):
@@ -191,7 +200,7 @@ def _owner(place: Place) -> tuple[Field, str]:
 
 
 def _finished(definition: Definition, *features: str) -> Definition:
-    """The definition with the protocol and the derived columns that belong to it."""
+    """Return the definition with the protocol, defaults and derived columns that it requires."""
     definition = replace(definition, schema=with_defaults(definition.schema))
     if definition.properties.get(MODE, "none") != "none":
         features = (*features, "columnMapping")
@@ -225,18 +234,30 @@ def _no_feature(feature: str) -> InvalidInput:
     return InvalidInput(what, hint=known, feature=feature)
 
 
-def _check_property(key: str) -> None:
-    if key.startswith("write.") or key in ("format-version", APPEND_ONLY):
+def check_own(key: str) -> None:
+    """Raise `InvalidInput` for a property that only Iceberg tables have."""
+    if key.startswith("write.") or key in _OF_ICEBERG:
         raise foreign_property(key, "Delta", "Iceberg")
+
+
+def _check_property(change: SetProperty | UnsetProperty) -> None:
+    key = change.key
+    check_own(key)
+    for (known, value), feature in _ENABLING.items():
+        if key == known:
+            is_unset = isinstance(change, UnsetProperty)
+            reason = "cannot be unset" if is_unset else f"can only be set to {value!r}"
+            what = f"Property {key} {reason}."
+            hint = f"Set it to {value}, or use enable({feature!r}), to enable the feature."
+            raise InvalidInput(what, hint=hint, property=key)
     if key.startswith(_KEPT):
         what = f"Property {key} is not set by hand."
-        hint = "Use enable('column_mapping') or enable('type_widening')."
-        raise InvalidInput(what, hint=hint, property=key)
+        raise InvalidInput(what, hint="Delta sets it with the feature.", property=key)
     check_known(key)
 
 
 def _other_names(old: Schema, new: Schema) -> Iterator[Misfit]:
-    """Fields whose values would be looked for under a name that means something else in files."""
+    """Yield fields that would be read from files under the name of another column."""
     known = {f.id: physical_name(f) for f in old.walk()}
     taken = {physical_name(f) for f in old.fields}
     top = {f.id for f in new.fields}

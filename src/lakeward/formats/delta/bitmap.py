@@ -32,7 +32,7 @@ _WORD: Final = struct.Struct("<i")
 
 
 def bitmap(positions: pa.Array | pa.ChunkedArray) -> BitMap64:
-    """A set of row positions, which are whole numbers from 0 on in any order."""
+    """Return the set of the given row positions, which are non-negative and in any order."""
     from pyroaring import BitMap64
 
     if isinstance(positions, pa.ChunkedArray):
@@ -45,13 +45,13 @@ def bitmap(positions: pa.Array | pa.ChunkedArray) -> BitMap64:
 
 
 def encode(found: BitMap64) -> bytes:
-    """A vector's bytes."""
+    """Return a vector's bytes."""
     found.run_optimize()
     return _WORD.pack(_MAGIC) + found.serialize()
 
 
 def decode(data: bytes) -> BitMap64:
-    """The set that a vector's bytes hold. Raises `CorruptTable`."""
+    """Return the set of positions in a vector's bytes; raise `CorruptTable` if it is malformed."""
     from pyroaring import BitMap64
 
     older = next((o for o in "<>" if data[:4] == struct.pack(f"{o}i", _OLDER_MAGIC)), None)
@@ -68,7 +68,7 @@ def decode(data: bytes) -> BitMap64:
 
 
 def _older(data: bytes, order: str) -> BitMap64:
-    """Decode the older form: one 32-bit bitmap for each 2**32 positions."""
+    """Decode the older form, in byte order `order`: one 32-bit bitmap for each 2**32 positions."""
     from pyroaring import BitMap, BitMap64
 
     word = struct.Struct(f"{order}i")
@@ -87,7 +87,7 @@ def _older(data: bytes, order: str) -> BitMap64:
 
 
 def read(vector: Mapping[str, Any], fetch: Callable[[str], bytes]) -> BitMap64:
-    """The positions of the rows that a descriptor says are deleted.
+    """Return the positions of the rows that are deleted according to a descriptor.
 
     `fetch` reads a file by its path in the table's log. Raises `CorruptTable` if the vector does
     not match its descriptor.
@@ -109,7 +109,7 @@ def read(vector: Mapping[str, Any], fetch: Callable[[str], bytes]) -> BitMap64:
 
 
 def vector_bytes(name: uuid.UUID, found: Iterable[BitMap64]) -> tuple[bytes, list[dict[str, Any]]]:
-    """One file for several non-empty vectors: its bytes, and the descriptor of each.
+    """Return the bytes of one file for several non-empty vectors, and the descriptor of each.
 
     `name` becomes the file's name by `lakeward.formats.delta.vectors.file_name`.
     """
@@ -130,7 +130,7 @@ def vector_bytes(name: uuid.UUID, found: Iterable[BitMap64]) -> tuple[bytes, lis
 
 
 def _cut(source: bytes, offset: int, size: int, path: str) -> bytes:
-    """One vector of a file, after checking its length and checksum."""
+    """Return one vector of a file, after checking its length and checksum."""
     begin = offset + _LENGTH.size
     end = begin + size
     if not source or source[0] != _VERSION or len(source) < end + _CHECKSUM.size:

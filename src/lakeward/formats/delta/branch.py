@@ -1,7 +1,7 @@
-"""The log of a Delta branch: a working copy that names the table's files by full addresses.
+"""The log of a Delta branch: a working copy that refers to the table's files by full addresses.
 
-No file is copied, and any engine can read them. The copy's protocol is the table's without the
-guard and without in-commit timestamps, which belong to the table's own log.
+No data file is copied, and any engine can read the branch. The copy's protocol is that of the
+table, without the guard and without in-commit timestamps, which only the table's log needs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from lakeward.formats.delta.checkpoint import (
     last_checkpoint_bytes,
 )
 from lakeward.formats.delta.columns import absolute_adds
-from lakeward.formats.delta.protocol import GUARD, ICT, ICT_PROPERTY, guarded
+from lakeward.formats.delta.identity import marks_of, published
+from lakeward.formats.delta.parse import CONSTRAINT
+from lakeward.formats.delta.protocol import GUARD, ICT, ICT_PROPERTY, extended, guarded
 from lakeward.formats.delta.publication import add, domain_metadata, metadata
 from lakeward.formats.delta.values import file_path
 from lakeward.formats.delta.vectors import absolute_vector, address
@@ -31,10 +33,10 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, Lines, LoggedFile
 
 BRANCHED: Final = "BRANCH"
-"""The operation of commits that give a copy files of its table."""
+"""The operation in the `commitInfo` of commits that add files of the table to its copy."""
 
 IN_ONE_COMMIT: Final = 1000
-"""Up to how many files the copy's first commit names itself; more are in a checkpoint."""
+"""The most files that a copy's first commit lists; if there are more, a checkpoint lists them."""
 
 _UNBRANCHED: Final = frozenset(
     {
@@ -45,7 +47,7 @@ _UNBRANCHED: Final = frozenset(
     }
 )
 _IN_CHECKSUM: Final = 50
-"""Up to how many files a checksum names; Spark takes no more from one."""
+"""The most files that a checksum lists; Spark reads no more files from a checksum."""
 _VECTORS: Final = "delta.enableDeletionVectors"
 _NAMESPACE: Final = uuid.UUID("6a3b4f0e-5f0b-4a55-9a1e-6b1f6c0f6d3e")
 
@@ -57,7 +59,8 @@ class Origin:
     Attributes:
         definition: The definition of the copy.
         root: The table's full address.
-        owner: The transaction or named branch; the copy's table id is derived from it.
+        owner: The id of the transaction or the name of the branch; the copy's table id is derived
+            from it.
         engine: The program that makes the copy.
         domains: Domain metadata of the table at the version.
     """
@@ -68,7 +71,7 @@ class Origin:
     owner: str
     now_ms: int
     engine: str
-    domains: Mapping[str, str] = field(default_factory=dict)
+    domains: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def copy(self) -> Head:
@@ -93,10 +96,12 @@ class FirstCommit:
     """The files of a copy's log that make its first version.
 
     Attributes:
-        version: 0, or 1 with a checkpoint, from which all readers then have to begin.
-        checkpoint: Of the version, where there are many files.
-        pointer: The content of `_last_checkpoint`.
-        checksum: Of a small state, which saves Spark the jobs that compute it.
+        version: 0; or 1 with a checkpoint, from which all readers then have to begin.
+        commit: The bytes of the commit file.
+        checkpoint: The bytes of the version's checkpoint, if there are many files.
+        pointer: The bytes of `_last_checkpoint`, if there is a checkpoint.
+        checksum: The bytes of the version's checksum file, if there are few files; it saves Spark
+            the jobs that would compute it.
     """
 
     version: int
@@ -107,7 +112,7 @@ class FirstCommit:
 
 
 def check_branchable(definition: Definition, table: str) -> None:
-    """Raise `UnsupportedFeature` for a table whose features a copy cannot preserve."""
+    """Raise `UnsupportedFeature` if a table uses features that a copy cannot preserve."""
     used = {
         *(definition.protocol.get("writerFeatures") or ()),
         *(definition.protocol.get("readerFeatures") or ()),
@@ -120,7 +125,7 @@ def check_branchable(definition: Definition, table: str) -> None:
 
 
 def branch_definition(definition: Definition) -> Definition:
-    """The definition of a copy of a table."""
+    """Return the definition of a copy of a table: without guard and in-commit timestamps."""
     protocol = dict(definition.protocol)
     if "writerFeatures" in protocol:
         kept = [f for f in protocol["writerFeatures"] if f not in (GUARD, ICT)]
@@ -129,8 +134,28 @@ def branch_definition(definition: Definition) -> Definition:
     return replace(definition, protocol=protocol, properties=properties)
 
 
+def with_settings(definition: Definition, settings: Mapping[str, str]) -> Definition:
+    """Return the definition of a copy with further properties, among them checks of rows."""
+    checks = {
+        key.removeprefix(CONSTRAINT): text
+        for key, text in settings.items()
+        if key.startswith(CONSTRAINT)
+    }
+    properties = {k: v for k, v in settings.items() if not k.startswith(CONSTRAINT)}
+    found = replace(
+        definition,
+        properties={**definition.properties, **properties},
+        constraints={**definition.constraints, **checks},
+    )
+    return replace(found, protocol=extended(found)) if checks else found
+
+
 def main_definition(found: Definition, before: Definition) -> Definition:
-    """The table's definition after a copy of it ended with the definition `found`."""
+    """Return a table's definition after the commit of a copy.
+
+    It is the copy's last definition, `found`, with the guard and the in-commit timestamps that the
+    table had `before`.
+    """
     features = before.protocol.get("writerFeatures") or ()
     protocol = dict(found.protocol)
     if GUARD in features:
@@ -144,17 +169,17 @@ def main_definition(found: Definition, before: Definition) -> Definition:
 
 
 def first_commit(origin: Origin, files: Iterable[LoggedFile]) -> FirstCommit:
-    """The log that a copy with some files of the table, or none, begins with."""
+    """Return the first log files of a copy that contains `files` of the table."""
     copy, definition = origin.copy, origin.definition
     listed = [replace(f, file=absolute(f.file, origin.root, definition)) for f in files]
     lines: list[dict[str, Any]] = [{"commitInfo": origin.info}]
     if len(listed) <= IN_ONE_COMMIT:
         lines.append({"protocol": dict(definition.protocol)})
-        lines.append({"metaData": metadata(copy, definition)})
-        named = sorted(origin.domains.items())
+        lines.append({"metaData": metadata(copy, definition, marks_of(origin.domains))})
+        named = published(origin.domains)
         lines += [{"domainMetadata": domain_metadata(n, text)} for n, text in named]
         lines += [{"add": add(f.file, definition.schema, changed=False)} for f in listed]
-        plain = _VECTORS not in definition.properties and not origin.domains
+        plain = _VECTORS not in definition.properties and not named
         checksum = _checksum(lines) if plain else None
         return FirstCommit(0, _lines(lines), checksum=checksum)
     data, actions = checkpoint_bytes(copy, definition, listed, [], [], domains=origin.domains)
@@ -162,7 +187,7 @@ def first_commit(origin: Origin, files: Iterable[LoggedFile]) -> FirstCommit:
 
 
 def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
-    """The checksum of a first commit of few files; None where files have deletion vectors."""
+    """Return the checksum of a first commit; None for many files or files with deletion vectors."""
     adds = [line["add"] for line in lines if "add" in line]
     if len(adds) > _IN_CHECKSUM or any("deletionVector" in a for a in adds):
         return None
@@ -184,7 +209,7 @@ def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
 
 
 def first_checkpoint(origin: Origin, chunks: Iterable[Lines]) -> FirstCommit:
-    """The log that a copy with many files begins with, from lines of `log.files.lines_at`."""
+    """Return the first log files of a copy with many files, from lines of `log.files.lines_at`."""
     definition = origin.definition
     as_spark = definition.properties.get(_VECTORS) == "true"
     into = partial(absolute_adds, schema=definition.schema, root=origin.root, as_spark=as_spark)
@@ -199,9 +224,15 @@ def first_checkpoint(origin: Origin, chunks: Iterable[Lines]) -> FirstCommit:
 
 
 def later_commit(
-    definition: Definition, files: Iterable[LoggedFile], *, root: str, now_ms: int, engine: str
+    definition: Definition,
+    files: Iterable[LoggedFile],
+    *,
+    root: str,
+    now_ms: int,
+    engine: str,
+    domains: Mapping[str, str | None] | None = None,
 ) -> bytes:
-    """A commit that adds the table's files to a copy that began without them."""
+    """Return a commit that adds files of the table to a copy that was made without them."""
     info = {
         "timestamp": now_ms,
         "operation": BRANCHED,
@@ -210,24 +241,31 @@ def later_commit(
     }
     schema = definition.schema
     named = (absolute(f.file, root, definition) for f in files)
-    return _lines([{"commitInfo": info}, *({"add": add(f, schema, changed=False)} for f in named)])
+    configured = published(domains or {})
+    return _lines(
+        [
+            {"commitInfo": info},
+            *({"domainMetadata": domain_metadata(n, text)} for n, text in configured),
+            *({"add": add(f, schema, changed=False)} for f in named),
+        ]
+    )
 
 
 def altering_commit(origin: Origin) -> bytes:
-    """Return a commit that gives a copy the definition of `origin` and keeps its files."""
+    """Return a commit that sets the definition of `origin` on a copy and changes no files."""
     definition = origin.definition
     info = {**origin.info, "operationParameters": {}}
     return _lines(
         [
             {"commitInfo": info},
             {"protocol": dict(definition.protocol)},
-            {"metaData": metadata(origin.copy, definition)},
+            {"metaData": metadata(origin.copy, definition, marks_of(origin.domains))},
         ]
     )
 
 
 def absolute(file: DataFile, root: str, definition: Definition) -> DataFile:
-    """A file of the table, and its deletion vector, by full addresses."""
+    """Return a file of the table with full addresses of the file and of its deletion vector."""
     as_spark = definition.properties.get(_VECTORS) == "true"
     place = address(file.path, root, as_spark=as_spark)
     extra = {k: v for k, v in (file.extra or {}).items() if k != "path"}

@@ -1,9 +1,9 @@
 """The difference of rows between two versions, as a task that any engine can do.
 
-The task consists of three small tables, each only a log: one of the removed files, one of the added
-files, and an empty one for the rows by which these differ, each with the kind of its change. Files
-that both versions have are not read. The engine reads the first two and appends to the third, and
-handles mapped columns, deletion vectors and partitions as in any table.
+The task consists of three small tables, each of which is only a log: one lists the removed files,
+one the added files, and an empty one takes the rows by which these differ, each with the kind of
+its change. Files that both versions have are not read. The engine reads the first two and appends
+to the third; it handles mapped columns, deletion vectors and partitions as in any table.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _MAX_ID: Final = "delta.columnMapping.maxColumnId"
 class Difference:
     """Two tables to compare, and one for the rows by which they differ.
 
-    A row that one of them has n times more often than the other is written n times.
+    A row that one table has n times more often than the other is written n times.
 
     Attributes:
         before: Address of the table of removed rows.
         after: Address of the table of added rows.
         target: Address of the table that gets the rows: the columns of both, and `_change_type`,
             which is `delete` for rows of `before` and `insert` for rows of `after`.
-        columns: Of both tables, in order.
+        columns: The names of the columns of both tables, in order.
     """
 
     before: str
@@ -62,10 +62,10 @@ def difference(
     root: str,
     place: str,
 ) -> tuple[Difference, list[tuple[str, bytes]]]:
-    """The task, and for each of its tables the directory and the first commit.
+    """Return the task, and for each of its tables the directory and the first commit's bytes.
 
-    The tables are made below the directory `place`; `root` is the table's full address, and
-    `definition` holds after the change.
+    The tables are created below the directory `place`; `root` is the table's full address, and
+    `definition` is the one after the change.
     """
     plain = _plain(branch_definition(definition))
     marked = with_change_type(plain)
@@ -86,7 +86,7 @@ def difference(
 
 
 def with_change_type(definition: Definition) -> Definition:
-    """The definition of change files: a table's, with a column for the kind of change."""
+    """Return the definition of change files: the table's, with a column `_change_type`."""
     schema, properties = definition.schema, dict(definition.properties)
     marks: dict[str, Any] = {}
     if _MAX_ID in properties:
@@ -112,7 +112,7 @@ def _log(head: Head, definition: Definition, files: Iterable[DataFile], root: st
 
 
 def _plain(definition: Definition) -> Definition:
-    """A definition without constraints and defaults, which rows of old versions may violate."""
+    """Return the definition without constraints and defaults, which old rows may violate."""
     fields = tuple(
         replace(f, nullable=True, default=None, metadata=_mapping_of(f))
         for f in definition.schema.fields

@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeward.formats.delta.identity import marks_of, published
 from lakeward.formats.delta.publication import (
     LOG_DIRECTORY,
     add,
@@ -117,11 +118,11 @@ _ROW_GROUP: Final = 10_000
 _PER_SIDECAR: Final = 100_000
 SIDECARS: Final = "_sidecars"
 IN_ONE_FILE: Final = 10_000
-"""Up to how many files a checkpoint of the second specification names itself."""
+"""The largest number of files that a V2 checkpoint lists itself, without sidecars."""
 
 
 def checkpoint_path(location: str, version: int) -> str:
-    """Path of a version's checkpoint."""
+    """Return the path of a version's checkpoint."""
     return f"{location}/{LOG_DIRECTORY}/{version:020d}.checkpoint.parquet"
 
 
@@ -131,7 +132,7 @@ def sidecar_path(location: str, name: str) -> str:
 
 
 def last_checkpoint_path(location: str) -> str:
-    """Path of the file that names the newest checkpoint."""
+    """Return the path of the file that points to the newest checkpoint."""
     return f"{location}/{LOG_DIRECTORY}/_last_checkpoint"
 
 
@@ -142,12 +143,12 @@ def checkpoint_bytes(
     tombstones: Sequence[tuple[LoggedFile, int]],
     applications: Sequence[AppTransaction],
     *,
-    domains: Mapping[str, str] | None = None,
+    domains: Mapping[str, str | None] | None = None,
 ) -> tuple[bytes, int]:
-    """A checkpoint's bytes, and its number of actions.
+    """Return a checkpoint's bytes, and its number of actions.
 
     `tombstones` are recently removed files with the times of their removal; `applications` the
-    newest number of each application.
+    newest transaction number of each application.
     """
     schema = definition.schema
     removes = removes_of(tombstones, schema)
@@ -158,7 +159,7 @@ def checkpoint_bytes(
 
 
 def removes_of(tombstones: Iterable[tuple[LoggedFile, int]], schema: Schema) -> list[pa.Array]:
-    """Recently removed files, each with the time of its removal, as `remove` actions."""
+    """Return recently removed files, each with the time of its removal, as `remove` actions."""
     return _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE)
 
 
@@ -183,12 +184,14 @@ class Checkpoint:
         removes: Sequence[pa.Array],
         applications: Sequence[AppTransaction],
         *,
-        domains: Mapping[str, str] | None = None,
+        domains: Mapping[str, str | None] | None = None,
         v2: int | None = None,
         put_sidecar: Callable[[bytes], str] | None = None,
     ) -> None:
         kinds = [*_SCHEMA]
-        kinds += [pa.field("domainMetadata", _DOMAIN)] if domains else []
+        configured = domains or {}
+        named = [domain_metadata(name, text) for name, text in published(configured)]
+        kinds += [pa.field("domainMetadata", _DOMAIN)] if named else []
         kinds += _V2 if v2 is not None else []
         self._main = _Part(pa.schema(kinds))
         self._actions = 0
@@ -197,11 +200,11 @@ class Checkpoint:
         self._files = self._main if put_sidecar is None else _Part(_OF_FILES)
         if v2 is not None:
             self._put("checkpointMetadata", pa.array([{"version": v2, "tags": []}], _V2_METADATA))
-        described = _with_maps(metadata(head, definition), "configuration")
+        described = metadata(head, definition, marks_of(configured))
+        described = _with_maps(described, "configuration")
         self._put("protocol", pa.array([dict(definition.protocol)], _PROTOCOL))
         self._put("metaData", pa.array([described], _METADATA))
         self._put("txn", pa.array([app_transaction(a) for a in applications], _TXN))
-        named = [domain_metadata(n, c) for n, c in sorted((domains or {}).items())]
         self._put("domainMetadata", pa.array(named, _DOMAIN))
         for some in removes:
             self._put_files("remove", some)
@@ -273,12 +276,12 @@ class _Part:
 
 
 def last_checkpoint_bytes(version: int, actions: int, size: int) -> bytes:
-    """The content of `_last_checkpoint`."""
+    """Return the content of `_last_checkpoint`."""
     return orjson.dumps({"version": version, "size": actions, "sizeInBytes": size})
 
 
 def _arrays(actions: Iterable[dict[str, Any]], kind: pa.DataType) -> list[pa.Array]:
-    """Actions as arrays of moderate length."""
+    """Return actions as arrays of at most `_AT_ONCE` items."""
     waiting = iter(actions)
     out = []
     while some := list(islice(waiting, _AT_ONCE)):
@@ -287,7 +290,7 @@ def _arrays(actions: Iterable[dict[str, Any]], kind: pa.DataType) -> list[pa.Arr
 
 
 def _with_maps(action: dict[str, Any], *names: str) -> dict[str, Any]:
-    """An action whose maps are lists of pairs, as Arrow takes them."""
+    """Return an action whose maps are lists of pairs, as Arrow requires."""
     for name in names:
         if action.get(name) is not None:
             action[name] = list(action[name].items())

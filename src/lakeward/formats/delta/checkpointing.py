@@ -1,4 +1,4 @@
-"""Writes the checkpoint of a version from the log, as V1 or V2 as the table asks."""
+"""Writes the checkpoint of a version from the log, as V1 or V2 by the table's property."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from lakeward.context import LakeContext
 from lakeward.formats.background import with_pauses
 from lakeward.formats.delta import checkpoint as writing
 from lakeward.formats.delta.columns import adds_of
+from lakeward.formats.delta.values import vector_id
 from lakeward.formats.properties import CHECKPOINT_POLICY
-from lakeward.log import commits, domains, files
+from lakeward.log import commits, domains, files, tombstones
+from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.file import LoggedFile
 from lakeward.model.steps import reach
 
 _TOMBSTONES_MS: Final = 7 * 24 * 3600 * 1000
@@ -30,9 +33,9 @@ def write_checkpoint(
     with context.database.read() as session:
         cut = commits.version_at(session, head.table_id, now_ms() - _TOMBSTONES_MS)
         old = -1 if cut is None else cut
-        gone = files.removed_between(session, head.table_id, old, version)
+        gone = _removed(session, head.table_id, old, version)
         times = {v: commits.one(session, head.table_id, v) for v in {f.removed for f in gone}}
-        tombstones = [(f, c.timestamp_ms) for f in gone if (c := times[f.removed]) is not None]
+        removed = [(f, c.timestamp_ms) for f in gone if (c := times[f.removed]) is not None]
         live = list(files.lines_at(session, head.table_id, version, _AT_ONCE))
         applications = commits.app_transactions_at(session, head.table_id, version)
         named = domains.at(session, head.table_id, version)
@@ -43,9 +46,9 @@ def write_checkpoint(
         return name
 
     # After the session ends: an open read would keep SQLite's WAL from being truncated.
-    removes = writing.removes_of(tombstones, definition.schema)
+    removes = writing.removes_of(removed, definition.schema)
     is_v2 = definition.properties.get(CHECKPOINT_POLICY) == "v2"
-    is_large = len(tombstones) + sum(lines.files for lines in live) > writing.IN_ONE_FILE
+    is_large = len(removed) + sum(lines.files for lines in live) > writing.IN_ONE_FILE
     made = writing.Checkpoint(
         head,
         definition,
@@ -65,3 +68,21 @@ def write_checkpoint(
     reach("checkpoint.written")
     pointer = writing.last_checkpoint_path(head.location)
     storage.put(pointer, writing.last_checkpoint_bytes(version, actions, len(data)))
+
+
+def _removed(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
+    """Return the files that were removed after `after` and are not in `version`, each once.
+
+    The protocol wants one action for a path and its deletion vector: a reader may apply a `remove`
+    after the `add` of the same file, and would miss its rows.
+    """
+    gone = files.removed_between(session, table_id, after, version)
+    if not gone:
+        return []
+    again = tombstones.live_again(session, table_id, after, version)
+    live = {(path, vector_id(vector)) for path, vector in again}
+    newest = {
+        (f.path, vector_id(f.file.deletion_vector)): f
+        for f in sorted(gone, key=lambda f: f.removed)
+    }
+    return [f for key, f in newest.items() if key not in live]

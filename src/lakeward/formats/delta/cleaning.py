@@ -1,7 +1,7 @@
 """Finds the files of a `_delta_log` that readers of newer versions do not need.
 
-Commits are given up only for a checkpoint that was read and lists the files that the log has at its
-version: a checkpoint that is damaged, or whose sidecars are missing, replaces nothing.
+Commits count as not needed only if a later checkpoint could be read and has as many files as the
+log has at its version: a checkpoint that is damaged, or lacks sidecars, replaces no commits.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lakeward.storage.base import Storage
 _NUMBERED: Final = re.compile(
     r"(\d{20})(?:\.(\d{20})\.compacted)?\.(?:json|crc|checkpoint\.[\w.-]*(?:parquet|json))$"
 )
-"""Commits, compacted commits, checksums and checkpoints."""
+"""Names of commits, compacted commits, checksums and checkpoints."""
 _MARGIN_MS: Final = 3_600_000
-"""Sidecars are written before the checkpoint that names them, so young ones may be in use."""
+"""Sidecars this much older than the oldest kept checkpoint cannot belong to one being written."""
 Count = Callable[[int], int | None]
-"""The number of files of a version by the log; None if the log does not have it any more."""
+"""Returns the number of files of a version in the log; None if the log has it no longer."""
 
 
 def old_files(storage: Storage, location: str, oldest: int, count: Count) -> tuple[list[str], int]:
-    """Return log files, below the table's directory, that no version from `oldest` on needs.
+    """Return log files, relative to the table's directory, that no version from `oldest` on needs.
 
     Also returns the version of the checkpoint that replaces them, or 0.
     """
@@ -48,7 +48,7 @@ def old_files(storage: Storage, location: str, oldest: int, count: Count) -> tup
 
 
 def _is_sound(storage: Storage, location: str, checkpoint: Checkpoint, count: Count) -> bool:
-    """Return whether a checkpoint can be read and has all files of its version."""
+    """Return whether a checkpoint can be read and lists as many files as the log has."""
     try:
         state = state_of(storage, location, checkpoint)
     except LakewardError:
@@ -64,7 +64,7 @@ def _files(state: State) -> int:
 def _unused_sidecars(
     storage: Storage, location: str, kept: list[Checkpoint], start: Checkpoint
 ) -> list[str]:
-    """Return the sidecars that no kept checkpoint names; none if one cannot be read."""
+    """Return the old sidecars that no kept checkpoint refers to; none if one is unreadable."""
     directory = f"{LOG_DIRECTORY}/{SIDECARS}"
     listed = {
         e.path.rpartition("/")[2]: e.modified_ms for e in storage.listing(f"{location}/{directory}")

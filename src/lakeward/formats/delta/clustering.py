@@ -18,7 +18,7 @@ _COLUMNS: Final = "clusteringColumns"
 
 
 def clustering_columns(session: Session, head: Head, definition: Definition) -> list[str]:
-    """Return the names of a table's clustering columns; a nested field counts as its column."""
+    """Return the names of a table's clustering columns; of a nested field, its top-level column."""
     if "clustering" not in (definition.protocol.get("writerFeatures") or ()):
         return []
     text = domains.newest(session, head.table_id, DOMAIN)

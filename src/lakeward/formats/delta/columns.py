@@ -1,4 +1,4 @@
-"""Very many files as `add` actions, in Arrow columns, without a Python object per file.
+"""Converts files of the log to `add` actions in Arrow columns, without a Python object per file.
 
 Statistics are converted as text. For numbers and strings the log's text and Delta's differ in their
 keys alone; inside a JSON string a quote has a backslash before it, so `{"7":` is always a key.
@@ -38,19 +38,19 @@ _COLUMNS: Final = pa.schema(
         ("extra", _TEXT),
     ]
 )
-"""What a line of the log has; the last four as their JSON."""
+"""The columns of a line of the log; the last four are JSON."""
 _PLAIN: Final = r"^[A-Za-z0-9_.=-][A-Za-z0-9_./=-]*$"
 _EXTRA: Final = ("tags", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 
 
 def adds_of(lines: Lines, schema: Schema) -> pa.StructArray:
-    """The files of a table, as lines of `log.files.lines_at`, as `add` actions of its own log."""
+    """Return files, given as lines of `log.files.lines_at`, as `add` actions of their table."""
     found = _parsed(lines)
     return _adds(found, schema, _written(found["path"], found["extra"]), lambda vector: vector)
 
 
 def absolute_adds(lines: Lines, schema: Schema, root: str, *, as_spark: bool) -> pa.StructArray:
-    """The same files by full addresses below `root`, as `add` actions of another log."""
+    """Return files by full addresses below `root`, as `add` actions of another log."""
     found = _parsed(lines)
     paths = _addresses(found["path"], root, as_spark=as_spark)
     return _adds(found, schema, paths, lambda vector: absolute_vector(vector, root))
@@ -78,7 +78,7 @@ def _adds(
 
 
 def _parsed(lines: Lines) -> dict[str, pa.Array]:
-    """The columns of lines, by Arrow's CSV reader unless a path has a line end in it."""
+    """Return the columns of lines, by Arrow's CSV reader unless a path has a line end in it."""
     options = csv.ParseOptions(delimiter=LINE_SEPARATOR, quote_char=False, escape_char=False)
     wanted = csv.ConvertOptions(
         column_types=_COLUMNS, null_values=[""], strings_can_be_null=True, check_utf8=False
@@ -96,9 +96,9 @@ def _parsed(lines: Lines) -> dict[str, pa.Array]:
 
 
 def _split(lines: Lines) -> list[list[str]]:
-    """The values of lines of which some have a path with a control character in it.
+    """Return the values of each line, where paths may contain line ends and separators.
 
-    Only paths can have them, so a line ends where enough values follow.
+    Only paths can contain them, so a line ends where enough values follow.
     """
     values = len(_COLUMNS)
     out, begun = [], ""
@@ -154,7 +154,7 @@ def _maps(partitions: pa.Array, schema: Schema) -> pa.Array:
 
 
 def _each(texts: pa.Array, kind: pa.DataType, made: Callable[[Any], Any]) -> pa.Array:
-    """An array made of JSON texts, which few files have or none."""
+    """Return an array with `made` applied to each parsed JSON text; most or all texts are null."""
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), kind)
     return pa.array([None if t is None else made(orjson.loads(t)) for t in texts.to_pylist()], kind)
@@ -166,7 +166,7 @@ def _extra(name: str, extra: Mapping[str, Any]) -> Any:
 
 
 def stats_texts(texts: pa.Array, rows: pa.Array, has_vector: pa.Array, schema: Schema) -> pa.Array:
-    """Delta's `stats` of files, from the texts of `FileStats.to_json` where there are any."""
+    """Return the `stats` of Delta for files, from the texts of `FileStats.to_json` if not null."""
     names = unconverted_names(schema)
     if names is None:
         return _one_by_one(texts, rows, has_vector, schema)

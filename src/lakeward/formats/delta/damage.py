@@ -1,4 +1,4 @@
-"""Errors for damaged logs: where, at which version, what is wrong and what to do."""
+"""Errors for damaged logs, with the location, the version, what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HINT: Final = (
 
 
 def damaged(location: str, version: int | None, what: str, *, hint: str = HINT) -> CorruptTable:
-    """The error for a log that cannot be read; nothing was changed."""
+    """Return the error for a log that cannot be read."""
     where = "" if version is None else f" at version {version}"
     text = f"The Delta table at {location} is damaged{where}: {what}."
     return CorruptTable(text, hint=hint, table=location, location=location, version=version)
@@ -25,7 +25,7 @@ def damaged(location: str, version: int | None, what: str, *, hint: str = HINT) 
 
 @contextmanager
 def understanding(location: str, version: int | None) -> Generator[None]:
-    """Turn whatever goes wrong while reading foreign bytes into one `CorruptTable` error."""
+    """Convert any error while reading foreign bytes into `CorruptTable` with the location."""
     try:
         yield
     except CorruptTable as error:

@@ -25,7 +25,7 @@ def with_defaults(schema: Schema) -> Schema:
 
 
 def has_defaults(schema: Schema) -> bool:
-    """Return whether a column has a default that other engines know."""
+    """Return whether a column has a default in its metadata, where other engines read it."""
     return any(CURRENT in field.metadata for field in schema.fields)
 
 
@@ -43,7 +43,7 @@ def default_of(field: Field) -> Any:
 
 
 def computed_defaults(schema: Schema) -> list[tuple[str, str]]:
-    """Return the columns whose default only Spark can compute, each with its expression."""
+    """Return the name and expression of each column whose default only Spark can compute."""
     return [
         (field.name, str(field.metadata[CURRENT]))
         for field in schema.fields

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput
-from lakeward.formats.delta.altering import FEATURES, as_asked
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.formats.delta.altering import FEATURES, as_asked, check_own
 from lakeward.formats.delta.generated import (
     derived_of,
     generated_field,
@@ -19,6 +19,7 @@ from lakeward.formats.delta.generated import (
     with_generated,
     without_marks,
 )
+from lakeward.formats.delta.identity import is_identity
 from lakeward.formats.delta.mapping import MODE
 from lakeward.formats.delta.protocol import (
     ICT,
@@ -32,7 +33,6 @@ from lakeward.formats.delta.protocol import (
 from lakeward.formats.delta.schema import EXPRESSION
 from lakeward.formats.partitioning import Partitioning, check_partition_name, named_terms
 from lakeward.formats.properties import (
-    APPEND_ONLY,
     BLOOM,
     CHANGE_FEED,
     CHECKPOINT_INTERVAL,
@@ -44,7 +44,6 @@ from lakeward.formats.properties import (
     STATS_COLUMNS,
     TARGET_FILE_SIZE,
     VECTOR_FRACTION,
-    foreign_property,
 )
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -54,8 +53,7 @@ from lakeward.model.transform import SUFFIXES, Rules, Transform
 
 _MAX_ID: Final = "delta.columnMapping.maxColumnId"
 _KEPT: Final = (ICT_PROPERTY, "delta.inCommitTimestamp")
-"""What the names of properties begin with that a table keeps when it goes back."""
-_OF_ICEBERG: Final = ("format-version", APPEND_ONLY)
+"""Prefixes of the properties whose current values stay when a table is restored."""
 
 
 class DeltaDefinitions:
@@ -79,7 +77,7 @@ class DeltaDefinitions:
     features: ClassVar[Mapping[str, tuple[str, str]]] = FEATURES
 
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
-        """Return how a new table is partitioned, with a generated column for each transform."""
+        """Return a new table's partitioning, with a generated column for each transform."""
         ids: list[int] = []
         for term, source in named_terms(schema, terms):
             transform = Transform(term.name, term.width, Rules.SPARK)
@@ -113,11 +111,11 @@ class DeltaDefinitions:
         *,
         guard: bool,
     ) -> Definition:
-        """Return a new table's definition; raise `InvalidInput` for a property of Iceberg's."""
+        """Return a new table's definition; raise `InvalidInput` for a property of Iceberg."""
         for key in properties:
-            if key.startswith("write.") or key in _OF_ICEBERG:
-                raise foreign_property(key, "Delta", "Iceberg")
+            check_own(key)
         parts = replace(parts, schema=spelled(parts.schema))
+        _check_identity(parts, guard=guard)
         definition = Definition(
             schema=parts.schema,
             partition_by=parts.partition_by,
@@ -131,14 +129,14 @@ class DeltaDefinitions:
         return as_asked(replace(definition, protocol=protocol, derived=derived))
 
     def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
-        """Return a definition that keeps other writers out from a version on."""
+        """Return the definition with the guard, which keeps other writers out from `version` on."""
         properties = dict(definition.properties)
         if (
             ICT not in writer_features(definition.protocol)
             or properties.get(ICT_PROPERTY) != "true"
         ):
             properties[ICT_PROPERTY] = "true"
-            # Readers take the files' own times for what was committed before this.
+            # For commits before this version, readers use the modification times of files.
             properties["delta.inCommitTimestampEnablementVersion"] = str(version)
             properties["delta.inCommitTimestampEnablementTimestamp"] = str(timestamp_ms)
         protocol = guarded(definition.protocol)
@@ -167,7 +165,7 @@ class DeltaDefinitions:
         return replace(made, protocol=extended(made))
 
     def is_guarded(self, definition: Definition) -> bool:
-        """Look for the writer feature that no other engine knows."""
+        """Return whether a definition has the writer feature that is the guard."""
         return is_guarded(definition.protocol)
 
     def clone(
@@ -178,7 +176,7 @@ class DeltaDefinitions:
         definition: Definition,
         files: Sequence[LoggedFile],
     ) -> tuple[Definition, list[DataFile]]:
-        """Return a guarded definition and the files by their full addresses."""
+        """Return a guarded definition, and the files with their full addresses as paths."""
         from lakeward.formats.delta.branch import absolute, branch_definition, check_branchable
 
         check_branchable(definition, str(source.name))
@@ -187,3 +185,16 @@ class DeltaDefinitions:
         new = replace(plain, protocol=guarded(plain.protocol), properties=properties)
         root = context.storage.uri(source.location)
         return new, [absolute(f.file, root, new) for f in files]
+
+
+def _check_identity(parts: Partitioning, *, guard: bool) -> None:
+    """Raise if an identity column is a partition column, or if the table has no guard."""
+    found = [f for f in parts.schema.fields if is_identity(f)]
+    by = next((f.name for f in found if f.id in parts.partition_by), None)
+    if by is not None:
+        what = f"A table cannot be partitioned by its identity column {by}."
+        raise InvalidInput(what, hint="Each row would be a partition.", column=by)
+    if found and not guard:
+        what = f"Column {found[0].name} is an identity column, and the table has no guard."
+        hint = "Create it with guard=True: other engines could give out the same values."
+        raise UnsupportedFeature(what, hint=hint, column=found[0].name)

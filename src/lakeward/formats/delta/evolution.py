@@ -1,8 +1,8 @@
-"""Field ids that stay the same while a table's schema changes.
+"""Assigns field ids that stay the same while a table's schema changes.
 
-Delta gives a field an id only where columns are mapped. Without one a field is the same if it has
-the same name and parent, and a type from which values can be read as the new type. An id that
-Lakeward wrote beside the field takes precedence.
+Delta gives a field an id only where columns are mapped. Without an id, a field counts as the same
+if it has the same name and parent, and values of its old type can be read as the new type. An id
+that Lakeward wrote into the field's metadata takes precedence.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakeward.model.types import (
 )
 
 _NEW_IDS: Final = 2**40
-"""Ids above it were given out by the parser, so the text has none."""
+"""Greater ids were assigned by the parser, because the schema text has no id for the field."""
 
 _MAX_NESTING: Final = 64
 _MAX_PRECISION: Final = 38
@@ -42,7 +42,7 @@ _SAME_KEYS: Final = (
 
 
 def evolved(text: str, previous: Schema | None) -> Schema:
-    """The schema of a `schemaString`, with the field ids of `previous` where fields are the same.
+    """Return the schema of a `schemaString`, with field ids of `previous` for unchanged fields.
 
     Raises `CorruptTable`, `UnsupportedFeature`.
     """
@@ -104,7 +104,7 @@ class _IdAssigner:
 
 
 def _before(field: Field, mapped: dict[object, Field], named: dict[str, Field]) -> Field | None:
-    """The field that a field was before: by mapped id, else by name unless ids contradict."""
+    """Return the old field that `field` continues: by mapped id, else by name unless ids differ."""
     own = field.metadata.get(MAPPED_ID)
     if own is not None and own in mapped:
         return mapped[own]
@@ -115,7 +115,7 @@ def _before(field: Field, mapped: dict[object, Field], named: dict[str, Field]) 
 
 
 def _readable_as(old: Type, new: Type) -> bool:
-    """Whether values of the old type can be read as the new one, so that it is one column."""
+    """Return whether values of the old type can be read as the new one, as the same column."""
     if isinstance(old, Primitive) and isinstance(new, Primitive):
         return _same_keys(old, new) or (old.name in _INTEGERS and new.name == "double")
     if isinstance(new, Decimal):
@@ -124,7 +124,7 @@ def _readable_as(old: Type, new: Type) -> bool:
 
 
 def _same_keys(old: Type, new: Type) -> bool:
-    """Whether order keys of the two types can be compared."""
+    """Return whether order keys of the two types can be compared."""
     if isinstance(old, Primitive) and isinstance(new, Primitive):
         return old == new or any(old.name in k and new.name in k for k in _SAME_KEYS)
     if isinstance(old, Decimal) and isinstance(new, Decimal):

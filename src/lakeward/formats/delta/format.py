@@ -1,20 +1,18 @@
-"""Delta's side of the format contract: `_delta_log/N.json`, put if absent, with checkpoints.
+"""The format contract for Delta: `_delta_log/N.json`, put if absent, with checkpoints.
 
-Versions are published in order, and their bytes depend on the log alone, so anybody may publish
-them, any number of times, at once. A file that is ours but torn is made whole. A file that is not
-ours is left alone and reported, and nothing after it is published.
+Versions are published in order, and their bytes depend on the log alone, so several processes may
+publish them, any number of times, concurrently. A truncated file of the lake is written again. A
+file of another writer is not overwritten: an error reports it, and no later version is published.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import (
     AlreadyExists,
-    FileMissing,
     ForeignCommit,
     LakewardError,
     OutcomeUnknown,
@@ -23,35 +21,41 @@ from lakeward.errors import (
 from lakeward.formats.adoption import Adoption
 from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Format, Ratified, TakeOver
-from lakeward.formats.delta import intervals, mapping, protocol, row_tracking
+from lakeward.formats.delta import intervals, mapping, protocol
 from lakeward.formats.delta.altering import DeltaAlterations
 from lakeward.formats.delta.clustering import clustering_columns
 from lakeward.formats.delta.defining import DeltaDefinitions
+from lakeward.formats.delta.identity import newest_marks
 from lakeward.formats.delta.light import LightDelta
+from lakeward.formats.delta.numbering import DeltaNumbers
 from lakeward.formats.delta.owed import DeltaOwed
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
+from lakeward.formats.delta.published_files import (
+    exists,
+    note_published,
+    owed_from,
+    publish_range,
+    put,
+)
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.delta.vectors import vector_path
 from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
-from lakeward.log import commits, definitions, files, heads, retired, transactions
+from lakeward.log import commits, files, retired, transactions
 from lakeward.log.database import Session
-from lakeward.model import progress
-from lakeward.model.commit import Commit, Head
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
 from lakeward.model.policy.rules import said
-from lakeward.model.row_ids import RowIds
 from lakeward.model.steps import reach
 from lakeward.storage.base import Storage
 
-_LOG = logging.getLogger(__name__)
 _NOTE_EVERY: Final = 100
 _CHECKPOINT_EVERY: Final = 100
 
 
-class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, Format):
+class DeltaFormat(LightDelta, DeltaOwed, DeltaNumbers, DeltaDefinitions, DeltaAlterations, Format):
     """Delta Lake tables."""
 
     always_guarded: ClassVar[bool] = False
@@ -63,52 +67,38 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
     publishes_last: ClassVar[bool] = False
 
     def check_writable(self, definition: Definition, table: str) -> None:
-        """Check the protocol and its features."""
+        """Raise `UnsupportedFeature` if the table has features that the lake cannot write."""
         protocol.check_writable(definition, table)
 
     def clustered_by(self, session: Session, head: Head, definition: Definition) -> list[str]:
-        """Read the table's clustering columns from the log."""
+        """Return the table's clustering columns, read from the log."""
         return clustering_columns(session, head, definition)
 
     def finds_by_id(self, definition: Definition) -> bool:
-        """Look for column mapping by ids."""
+        """Return whether columns are mapped by ids."""
         return mapping.MODE in definition.properties and mapping.is_by_id(definition)
 
     def stored(self, definition: Definition) -> Definition:
-        """Use the names in files, and the ids of column mapping, if columns are mapped."""
+        """Return the definition with names in files and mapped ids, if columns are mapped."""
         is_mapped = mapping.MODE in definition.properties
         return mapping.physical(definition) if is_mapped else definition
 
     def in_files(
         self, definition: Definition, columns: Sequence[str], where: Expression | None
     ) -> tuple[Definition, Sequence[str], Expression | None]:
-        """Use the names in files, if columns are mapped."""
+        """Return the arguments with columns renamed to their names in files, if mapped."""
         if mapping.MODE not in definition.properties:
             return definition, columns, where
         return mapping.in_files(definition, columns, where)
 
     def has_change_feed(self, definition: Definition) -> bool:
-        """Look at the property that asks for it."""
+        """Return whether the table's property enables the change feed."""
         return definition.properties.get(CHANGE_FEED, "").lower() == "true"
-
-    def numbered(self, session: Session, member: Ratified) -> Ratified:
-        """Assign ids to the rows of new files, if the table has row tracking."""
-        if not row_tracking.is_supported(member.definition):
-            return member
-        return row_tracking.numbered(session, member)
-
-    def row_ids(self, storage: Storage, head: Head, definition: Definition) -> RowIds | None:
-        """Return the columns of row tracking."""
-        return row_tracking.row_ids(definition)
-
-    def gives_first_ids(self, before: Definition, after: Definition) -> bool:
-        """Return whether a change of the definition switches row tracking on."""
-        return row_tracking.is_enabled(after) and not row_tracking.is_enabled(before)
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
     ) -> Ratified:
-        """Write the version's file without a name."""
+        """Write the version's file, without publishing it under its final name."""
         head, commit = member.head, member.commit
         if commit.version == 0:
             context.storage.make_directory(f"{head.location}/{LOG_DIRECTORY}")
@@ -117,19 +107,19 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
         return Ratified(head, commit, member.definition, prepared)
 
     def put_commit(self, context: LakeContext, member: Ratified) -> bool:
-        """Put the version's file if its name is free, and make the name safe."""
+        """Put the version's file if no other writer has, and make its name durable."""
         path = commit_path(member.head.location, member.commit.version)
         data = commit_bytes(member.head, member.commit, member.definition)
         try:
             first = context.storage.put_if_absent(path, data)
         except StorageError:
-            # The name may or may not have been taken; if the file is ours, the commit happened.
+            # The file may exist in spite of the error; if it has our bytes, the commit succeeded.
             if not context.storage.exists(path) or context.storage.read(path) != data:
                 raise
             first = True
         if not first:
             return False
-        # The log must not have a version whose name another writer could get after a power cut.
+        # After a power cut, no other writer may be able to put a version that the log has.
         try:
             context.storage.sync_names([path])
         except StorageError as error:
@@ -140,44 +130,46 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
     def publish(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
     ) -> None:
-        """Give the prepared file its name, after versions before it that are missing."""
+        """Publish the prepared file under its final name, after missing earlier versions."""
         head, version = member.head, member.commit.version
         reach("publish.started")
         try:
-            if version and not _exists(context, head, version - 1):
+            if version and not exists(context, head, version - 1):
                 with context.database.turn(head.table_id):
-                    _publish_range(context, head, _owed_from(context, head, version), version - 1)
+                    publish_range(context, head, owed_from(context, head, version), version - 1)
             if member.prepared is None or not member.prepared.put():
-                _put(context, head, member.commit, member.definition)
+                put(context, head, member.commit, member.definition)
         finally:
             if member.prepared is not None:
                 member.prepared.discard()
         reach("publish.done")
         due = self.checkpoint_if_due(context, member, background)
         if not due and version % _NOTE_EVERY == 0:
-            _leave(background, lambda: _note_published(context, head, version))
+            _leave(background, lambda: note_published(context, head, version))
 
     def publish_owed(self, context: LakeContext, head: Head) -> int:
-        """Publish all versions after the one up to which all are surely published."""
+        """Publish all versions after the one up to which all are known to be published."""
         first = head.published + 1
         with context.database.turn(head.table_id):
-            _publish_range(context, head, first, head.version)
-        _note_published(context, head, head.version)
+            publish_range(context, head, first, head.version)
+        note_published(context, head, head.version)
         return head.version - first + 1
 
     def publish_again(self, context: LakeContext, head: Head, versions: Iterable[int]) -> None:
-        """Put lost files, and write torn ones again."""
+        """Write lost files, and truncated ones again."""
         with context.database.turn(head.table_id):
             for version in versions:
-                _publish_range(context, head, version, version)
+                publish_range(context, head, version, version)
 
     def checkpoint_if_due(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
     ) -> bool:
-        """Write a checkpoint if one is due, by the table's property or by its cost.
+        """Write a checkpoint if one is due and worth its cost; return whether one was due.
 
-        Readers do not need it, so the background worker writes it; if the process dies before, or
-        the worker is busy, a later version that is due gets one.
+        An interval that is set, by property or rule, counts whatever the cost. Readers can do
+        without a checkpoint, so the background worker writes it; if the process dies before, or the
+        worker is busy, the next version that is due gets one. If the cost is too high, commits are
+        compacted.
         """
         head, definition, version = member.head, member.definition, member.commit.version
         own = definition.properties.get(CHECKPOINT_INTERVAL)
@@ -191,7 +183,7 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
             if chosen is not None or intervals.pays_off(context, head, version):
                 self.checkpoint(context, head, version, definition)
             else:
-                _note_published(context, head, version)
+                self._compact_log(context, head, version)
 
         if background is None or chosen is not None:
             _leave(background, write)
@@ -199,17 +191,23 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
             background.offer(write)
         return True
 
+    def _compact_log(self, context: LakeContext, head: Head, version: int) -> None:
+        from lakeward.formats.delta.log_compaction import write_compacted
+
+        write_compacted(context, head, version - _CHECKPOINT_EVERY + 1, version)
+        note_published(context, head, version)
+
     def checkpoint(
         self, context: LakeContext, head: Head, version: int, definition: Definition
     ) -> None:
-        """Write a checkpoint if the lake knows all features that a reader needs; point to it."""
+        """Write a checkpoint and `_last_checkpoint`, if the lake supports the table's features."""
         from lakeward.formats.delta.checkpointing import write_checkpoint
 
         if not protocol.is_writable(definition):
             return
         write_checkpoint(context, head, version, definition)
         intervals.note(context, head, version)
-        _note_published(context, head, version)
+        note_published(context, head, version)
         reach("checkpoint.done")
 
     def unknown_commit(self, context: LakeContext, session: Session, head: Head) -> str | None:
@@ -220,7 +218,10 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
     def old_metadata(
         self, context: LakeContext, session: Session, head: Head, before_ms: int
     ) -> tuple[list[str], int]:
-        """Return commits and checkpoints before a checkpoint that replaces them."""
+        """Return commits and checkpoints before a checkpoint that replaces them.
+
+        Also returns the version of that checkpoint, or 0.
+        """
         oldest = commits.version_at(session, head.table_id, before_ms) or 0
 
         def count(version: int) -> int | None:
@@ -234,11 +235,11 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
         return old_files(context.storage, head.location, min(oldest, head.published), count)
 
     def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
-        """Look for the file of the next version."""
-        return not head.guarded and _exists(context, head, head.version + 1)
+        """Return whether the table is open and the file of the next version exists."""
+        return not head.guarded and exists(context, head, head.version + 1)
 
     def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
-        """Look for the transaction of the next version's file in the log."""
+        """Return whether the transaction that wrote the next version's file is in the log."""
         return _next(context, session, head, context.definition(session, head)) is not None
 
     def take_over(
@@ -253,7 +254,7 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
         return head
 
     def refused(self, head: Head) -> ForeignCommit:
-        """Name the file that is not taken over."""
+        """Return an error with the path of the foreign commit's file."""
         path = commit_path(head.location, head.version + 1)
         version = head.version + 1
         what = f"Somebody else committed version {version} of {head.name}."
@@ -266,22 +267,22 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
         return [] if found is None else [found]
 
     def vector_id(self, vector: Any) -> str | None:
-        """Return the identity that Delta gives a deletion vector."""
+        """Return the unique id that Delta defines for a deletion vector."""
         return vector_id(vector)
 
     def occupies(self, storage: Storage, location: str) -> str | None:
-        """Look for a `_delta_log` with files in it."""
+        """Return "a Delta log" if a directory has a `_delta_log` with files; None otherwise."""
         log = storage.listing(f"{location}/{LOG_DIRECTORY}")
         has_log = storage.exists(commit_path(location, 0)) or any(True for _ in log)
         return "a Delta log" if has_log else None
 
     def find(self, context: LakeContext, location: str, *, expected: bool) -> str | None:
-        """Return the directory, if it has a `_delta_log`."""
+        """Return the directory, if it has a `_delta_log` or is expected to; None otherwise."""
         log = f"{location}/{LOG_DIRECTORY}"
         return location if expected or log in context.storage.directories(location) else None
 
     def anchors(self, context: LakeContext, head: Head) -> Iterator[tuple[int, str]]:
-        """Read the published commits that still exist."""
+        """Yield version and anchor of the published commits that still exist."""
         from lakeward.formats.delta.anchors import published_anchors
 
         return published_anchors(context.storage, head.location)
@@ -289,7 +290,7 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
     def read_table(
         self, context: LakeContext, name: TableName, source: str, *, take_over: bool
     ) -> Adoption:
-        """Read the log's newest checkpoint and all commits that are still there."""
+        """Read the log's newest checkpoint and all commits that still exist."""
         from lakeward.formats.delta.history import read_history
 
         history = read_history(context.storage, source)
@@ -308,72 +309,10 @@ def _leave(background: BackgroundWorker | None, job: Callable[[], None]) -> None
         background.do(job)
 
 
-def _note_published(context: LakeContext, head: Head, version: int) -> None:
-    """Make a published file's name safe, and note in the store how far publication got."""
-    context.storage.sync_names([commit_path(head.location, version)])
-    with context.database.write(durable=False) as session:
-        heads.set_published(session, head.table_id, version)
-
-
-def _owed_from(context: LakeContext, head: Head, version: int) -> int:
-    """Return the first version before this one that may be missing, or the newest that is there.
-
-    Versions are published in order, so before a sound one none is missing. The search goes back
-    from the newest, so it takes as long as there is something to publish.
-    """
-    with context.database.read() as session:
-        current = heads.by_id(session, head.table_id)
-    surely = head.published if current is None else current.published
-    while version - 1 > surely:
-        version -= 1
-        if _exists(context, head, version):
-            break
-    return version
-
-
-def _exists(context: LakeContext, head: Head, version: int) -> bool:
-    return context.storage.exists(commit_path(head.location, version))
-
-
-def _publish_range(context: LakeContext, head: Head, first: int, last: int) -> None:
-    for version in progress.counted(range(first, last + 1), last + 1 - first):
-        with context.database.read() as session:
-            commit = commits.full(session, head.table_id, version)
-            _, definition = definitions.at(session, head.table_id, version)
-        if not commit.info.adopted and not _is_there(context, head, commit, definition):
-            _put(context, head, commit, definition)
-
-
-def _is_there(context: LakeContext, head: Head, commit: Commit, definition: Definition) -> bool:
-    """Return whether the version is published as the log has it; reading is the cheaper test."""
-    try:
-        found = context.storage.read(commit_path(head.location, commit.version))
-    except FileMissing:
-        return False
-    return found == commit_bytes(head, commit, definition)
-
-
-def _put(context: LakeContext, head: Head, commit: Commit, definition: Definition) -> None:
-    path = commit_path(head.location, commit.version)
-    data = commit_bytes(head, commit, definition)
-    if context.storage.put_if_absent(path, data):
-        return
-    found = context.storage.read(path)
-    if found == data:
-        return
-    if data.startswith(found):
-        _LOG.warning("%s was torn and is written again from the log", path)
-        context.storage.put(path, data)
-        return
-    what = f"{path} is not the commit that the log has as version {commit.version} of {head.name}."
-    hint = "Move the file away, or adopt it; then run `lakeward publish`. Nothing was overwritten."
-    raise ForeignCommit(what, hint=hint, table=str(head.name), version=commit.version, path=path)
-
-
 def _next(
     context: LakeContext, session: Session, head: Head, definition: Definition
 ) -> ForeignActions | None:
-    """Return the published commit that follows a head, if it may be taken over."""
+    """Return the published commit that follows a head, if it may be taken over; None otherwise."""
     from lakeward.formats.delta.history import read_commit
 
     try:
@@ -384,6 +323,7 @@ def _next(
             definition,
             uuid=head.uuid,
             after_ms=head.timestamp_ms,
+            marks=newest_marks(session, head.table_id),
         )
     except LakewardError:
         if head.drift == "refuse":

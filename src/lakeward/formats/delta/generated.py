@@ -1,13 +1,13 @@
-"""Generated columns: how Delta says that a column's values are computed from another column.
+"""Generated columns: Delta's expressions for columns that are computed from other columns.
 
 A partition transform is a column with one of the expressions here, which Spark evaluates to the
 values that Lakeward stores. These expressions, and others with the same meaning, are recognised in
 foreign tables. Any other expression is computed if Lakeward's expression language has it; otherwise
 the embedded engine cannot write the table.
 
-Spark computes times in the session's zone, so the expressions mean UTC only in a session in UTC. A
-table that was guarded from its first version on has no other writers; its columns carry a mark for
-this, and only marked columns are exact.
+Spark computes times in the session's time zone, so the expressions mean UTC only in a session in
+UTC. A table that was guarded from its first version on has no other writers: the metadata of its
+generated columns says UTC, and only these columns are exact.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.errors import InvalidInput
+from lakeward.formats.delta import identity
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.schema import EXPRESSION
 from lakeward.model.bucket import scaled, unscaled
@@ -39,7 +40,7 @@ _FORMS: Final = {
     "hour": ("DATE_FORMAT({c}, 'yyyy-MM-dd-HH')",),
     "bucket": ("pmod(hash({c}), {n})",),
 }
-"""The first form of each is what we write; the others mean the same."""
+"""The expressions of each transform: the first is written, the others are recognised."""
 _CUT: Final = (
     "SUBSTRING({c}, 1, {n})",
     "SUBSTR({c}, 1, {n})",
@@ -55,7 +56,7 @@ _TOKEN: Final = re.compile(r"`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*')|(\w+(?:\.[0-9]
 def generated_field(
     own_id: int, name: str, transform: Transform, source: Field, *, guard: bool
 ) -> Field:
-    """A column that holds the partition values of the column `source`, by Spark's rules.
+    """Return a column that holds the partition values of the column `source`, by Spark's rules.
 
     With `guard` only the lake will ever write the table. Raises `InvalidInput` if the transform
     does not fit the column's type, or Spark would round.
@@ -77,12 +78,12 @@ def generated_field(
 
 
 def expression(transform: Transform, source: Field) -> str:
-    """The Spark expression whose value a generated column has."""
+    """Return the Spark expression of a generated column for a transform of `source`."""
     return next(_forms(transform, source))
 
 
 def derived_of(schema: Schema, protocol: Mapping[str, Any]) -> dict[int, Derived]:
-    """The generated columns of a schema whose expressions are transforms, by their ids."""
+    """Return the generated columns of a schema whose expressions are transforms, by column id."""
     out: dict[int, Derived] = {}
     for field in schema.fields:
         text = field.metadata.get(EXPRESSION)
@@ -96,7 +97,7 @@ def derived_of(schema: Schema, protocol: Mapping[str, Any]) -> dict[int, Derived
 
 
 def computed_of(schema: Schema, derived: Mapping[int, Derived]) -> dict[int, str]:
-    """Return the other generated columns whose expressions Lakeward can compute, by column id."""
+    """Return generated columns that are not in `derived` and that Lakeward computes, by id."""
     return {
         field.id: field.metadata[EXPRESSION]
         for field in schema.fields
@@ -107,7 +108,7 @@ def computed_of(schema: Schema, derived: Mapping[int, Derived]) -> dict[int, str
 
 
 def spelled(schema: Schema) -> Schema:
-    """Return a new table's schema with its generated columns as Delta stores them.
+    """Return a new table's schema with its generated and identity columns as Delta stores them.
 
     Raises `InvalidExpression` for a column whose values Lakeward cannot compute.
     """
@@ -115,7 +116,7 @@ def spelled(schema: Schema) -> Schema:
     for field in schema.fields:
         text = field.metadata.get(GENERATED_AS)
         if text is None:
-            fields.append(field)
+            fields.append(identity.spelled(field))
             continue
         kept = {k: v for k, v in field.metadata.items() if k != GENERATED_AS}
         expression_of(text, field, schema)
@@ -124,13 +125,18 @@ def spelled(schema: Schema) -> Schema:
 
 
 def with_generated(definition: Definition) -> Definition:
-    """Return the definition with `derived` and `computed` set from its generated columns."""
+    """Return the definition with `derived`, `computed` and `identity` set from its columns."""
     derived = derived_of(definition.schema, definition.protocol)
-    return replace(definition, derived=derived, computed=computed_of(definition.schema, derived))
+    return replace(
+        definition,
+        derived=derived,
+        computed=computed_of(definition.schema, derived),
+        identity=identity.identity_of(definition.schema),
+    )
 
 
 def without_marks(schema: Schema) -> Schema:
-    """The schema without marks of UTC, for tables that others may have written."""
+    """Return the schema without the UTC marks, for tables that others may have written."""
     if not any(ZONE in f.metadata for f in schema.fields):
         return schema
     fields = tuple(
@@ -161,7 +167,7 @@ def _forms(transform: Transform, source: Field) -> Iterator[str]:
 def _recognised(text: str, kind: Type, schema: Schema) -> tuple[Field, Transform] | None:
     tokens = _tokens(text)
     words = set(tokens)
-    # Spark resolves names whatever their case.
+    # Spark ignores case in names.
     sources = [f for f in schema.fields if f.name.lower() in words]
     for source in sources:
         for transform in _candidates(tokens, source.type):
@@ -172,7 +178,7 @@ def _recognised(text: str, kind: Type, schema: Schema) -> tuple[Field, Transform
 
 
 def _candidates(tokens: list[str], source: Type) -> Iterator[Transform]:
-    """Every transform that a text of these tokens may be."""
+    """Yield every transform that an expression with these tokens may be."""
     widths = [_width(t, source) for t in tokens if t[0].isdigit()]
     found = [Transform(name, None, Rules.SPARK) for name in TIMES]
     for width in filter(None, widths):
@@ -192,7 +198,7 @@ def _width(token: str, source: Type) -> int | None:
 
 
 def _tokens(text: str) -> list[str]:
-    """The tokens of an expression: words in lower case without quotes, literals, signs."""
+    """Return the tokens of an expression: words in lower case without quotes, literals, signs."""
     out = []
     for quoted, literal, word, sign in _TOKEN.findall(text):
         out.append(literal or (quoted.replace("``", "`") or word).lower() or sign)

@@ -1,8 +1,8 @@
-"""An existing `_delta_log`, read into the log's types: its whole history, or one foreign commit.
+"""Reads an existing `_delta_log` into the log's types: its whole history, or one foreign commit.
 
 `read_history` starts at the first commit, or else at the oldest checkpoint after which no commit is
 missing; the files of that checkpoint count as added by its version. Timestamps are those of the
-commits, except that each is at least a millisecond later than the one before.
+commits, except that each is at least a millisecond later than the previous one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import orjson
 from lakeward.errors import CorruptTable, FileMissing
 from lakeward.formats.delta.checkpoint import last_checkpoint_path
 from lakeward.formats.delta.damage import damaged, understanding
+from lakeward.formats.delta.identity import as_domain, without_marks
 from lakeward.formats.delta.parse import (
     Actions,
     FileReader,
@@ -47,7 +48,7 @@ _WINDOW: Final = 256
 
 
 def read_history(storage: Storage, location: str) -> TableHistory:
-    """A table's history from its published log.
+    """Return a table's history from its published log.
 
     Raises `TableNotFound`, `CorruptTable`, and `UnsupportedFeature` for features that are unknown.
     """
@@ -57,7 +58,7 @@ def read_history(storage: Storage, location: str) -> TableHistory:
         segment = segment_of(storage, location)
         if segment == seen:
             break
-        # Another program may be writing or cleaning up, so the damage may be gone in a moment.
+        # Another program may be writing or cleaning up, so a second try may succeed.
         seen = segment
         try:
             return _read_segment(storage, segment)
@@ -76,12 +77,13 @@ def read_commit(
     *,
     uuid: str,
     after_ms: int = -1,
+    marks: Mapping[int, int] | None = None,
 ) -> ForeignActions | None:
-    """One published commit, or None when it does not exist.
+    """Return one published commit, or None if it does not exist.
 
-    `definition` holds before the commit and `after_ms` is the timestamp of the one before; `uuid`
-    is the table's id, for commits without a transaction id. Raises `CorruptTable`,
-    `UnsupportedFeature`.
+    `definition` is the one before the commit, `after_ms` the timestamp of the previous commit,
+    `uuid` the table's id, for commits without a transaction id, and `marks` are the high watermarks
+    of identity columns before the commit. Raises `CorruptTable`, `UnsupportedFeature`.
     """
     location = location.rstrip("/")
     try:
@@ -93,12 +95,12 @@ def read_commit(
         written = timestamp_of(actions.info)
         if written is None:
             written = segment_of(storage, location).commits.get(version, 0)
-        reader = _Interpreter(location, uuid, definition, after_ms)
+        reader = _Interpreter(location, uuid, definition, after_ms, marks)
         return reader.commit(version, actions, written)
 
 
 def newest_version(storage: Storage, location: str, *, at_least: int) -> int:
-    """The newest version of a log that is known to have the version `at_least`.
+    """Return the newest version of a log that is known to have the version `at_least`.
 
     If commits after `at_least` were cleaned up, the newest version is found by its checkpoint;
     `read_commit` then returns None for the versions in between.
@@ -113,7 +115,7 @@ def newest_version(storage: Storage, location: str, *, at_least: int) -> int:
 
 
 def _hint(storage: Storage, location: str) -> int:
-    """The version in `_last_checkpoint`, -1 if there is none; it may be stale."""
+    """Return the version in `_last_checkpoint`, which may be stale; -1 if there is none."""
     try:
         found = orjson.loads(storage.read(last_checkpoint_path(location)))
         version = found["version"]
@@ -145,9 +147,9 @@ def _read_segment(storage: Storage, segment: Segment) -> TableHistory:
 def _info_under(
     storage: Storage, segment: Segment, start: Checkpoint
 ) -> tuple[dict[str, Any] | None, int]:
-    """The `commitInfo` of the commit under a checkpoint, if it still exists, and its time.
+    """Return the `commitInfo` of a checkpoint's version, if it still exists, and its timestamp.
 
-    A checkpoint may be written, or copied, much later; then the next commit bounds the time.
+    A checkpoint may be written, or copied, much later; then the next commit bounds the timestamp.
     """
     info = _info_at(storage, segment, start.version)
     made = timestamp_of(info)
@@ -196,20 +198,31 @@ class _Interpreter:
     """Turns actions into the log's types under the current definition, which they may change."""
 
     def __init__(
-        self, location: str, uuid: str, definition: Definition | None, after_ms: int
+        self,
+        location: str,
+        uuid: str,
+        definition: Definition | None,
+        after_ms: int,
+        marks: Mapping[int, int] | None = None,
     ) -> None:
         self.uuid = uuid
         self.name: str | None = None
+        self.marks: dict[int, int] = {}
         self.definition = definition
         self.after_ms = after_ms
+        self._known = dict(marks or {})
         self._location = location
         self._files = FileReader(definition) if definition else None
 
     def define(self, actions: Actions) -> Definition | None:
-        """Apply protocol and metadata; returns the definition if it changed."""
+        """Apply protocol and metadata; return the new definition, or None if it is unchanged."""
         if self.definition is not None and actions.metadata is None and actions.protocol is None:
             return None
         new = definition_of(actions.metadata, actions.protocol, self.definition)
+        new, marks = without_marks(new)
+        # A dropped column keeps its mark: a restore may bring the column back.
+        self.marks = {**self._known, **marks} if marks else {}
+        self._known.update(marks)
         check_readable(new, self._location)
         if actions.metadata is not None:
             self.uuid = str(actions.metadata.get("id") or self.uuid)
@@ -225,11 +238,12 @@ class _Interpreter:
         return self._files
 
     def moment(self, written: int) -> int:
-        """A timestamp later than the last one."""
+        """Return the next commit's timestamp: `written`, or 1 ms after the last one if later."""
         self.after_ms = max(written, self.after_ms + 1)
         return self.after_ms
 
     def commit(self, version: int, actions: Actions, written: int) -> ForeignActions:
+        self.marks = {}
         definition = self.define(actions)
         info = commit_info_of(actions.info, self.uuid, version)
         trust, files = trust_in(info), self.files()
@@ -251,7 +265,7 @@ class _Interpreter:
             definition=definition,
             app_transactions=actions.app_transactions(),
             change_files=tuple(files.change(a) for a in actions.changes),
-            domains=actions.domain_changes(),
+            domains={**actions.domain_changes(), **as_domain(self.marks)},
             uuid=self.uuid if actions.metadata is not None else None,
             name=self.name if actions.metadata is not None else None,
         )
@@ -279,9 +293,9 @@ class _Replay:
             assert definition is not None  # noqa: S101  the first one is always new
             self._definitions.append((version, definition))
             self._add(version, state.files(interpreter.files()))
-            self._take(version, state.actions.app_transactions(), state.actions.domain_changes())
+            domains = {**state.actions.domain_changes(), **as_domain(interpreter.marks)}
+            self._take(version, state.actions.app_transactions(), domains)
             about = commit_info_of(info, interpreter.uuid, version)
-        domains = state.actions.domain_changes()
         self._commits.append(Commit(version, interpreter.moment(written), about, domains=domains))
 
     def commit(self, version: int, actions: Actions) -> None:
@@ -308,7 +322,7 @@ class _Replay:
         )
 
     def finish(self) -> TableHistory:
-        """The history up to the last commit."""
+        """Return the history up to the last commit."""
         ends = zip(self._files, self._removed, strict=True)
         return TableHistory(
             uuid=self._interpreter.uuid,

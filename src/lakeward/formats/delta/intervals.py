@@ -1,8 +1,9 @@
 """Decides when a checkpoint is worth its cost.
 
 A checkpoint has a row for every live file, and saves a reader from replaying the commits since the
-last one. If it is written once those commits are a fixed fraction of the files, the total cost of
-all checkpoints grows with the table and not with the square of its commits.
+previous checkpoint. If one is written when the number of those commits reaches a fixed fraction of
+the number of files, the total cost of all checkpoints grows with the table and not with the square
+of its number of commits.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from lakeward.log import files
 from lakeward.model.commit import Head
 
 _FILES_PER_COMMIT: Final = 20
-"""A checkpoint is written when there is a commit for so many of the files that it lists."""
+"""A checkpoint is due if it lists at most so many files per commit since the previous one."""
 
 
 class _Last:
-    """The last checkpointed version of each table."""
+    """The version of the newest checkpoint of each table, by table id."""
 
     def __init__(self) -> None:
         self.versions: dict[int, int] = {}

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class LightDelta(LightFormat):
-    """Answers about Delta tables from the store alone."""
+    """Methods for Delta tables that need the store alone."""
 
     name: ClassVar[str] = "delta"
 
     def to_follow(self, session: Session) -> list[Head]:
-        """Return the tables that are not guarded."""
+        """Return the open Delta tables, which other engines may write to, as rows of the store."""
         return heads.unguarded(session)
 
     def may_have_moved(self, session: Session, head: Head) -> bool:
-        """Return whether the table is not guarded."""
+        """Return whether other writers may have committed: whether the table is not guarded."""
         return not head.guarded

@@ -1,8 +1,8 @@
-"""Column mapping: columns that have other names in files than users see.
+"""Column mapping: columns whose names in files differ from those that users see.
 
-The schema has both names of each field, and the id that it has in files. Files are written and
-scanned by the names in the files; the lake's own field ids are the same, so statistics, partition
-values and derived values need no translation. In the mode `id` columns are found in files by ids.
+The schema has both names of each field, and its id in files. Files are written and scanned by the
+names in files; the lake's own field ids do not change, so statistics, partition values and derived
+values need no translation. In the mode `id` files identify columns by ids.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from lakeward.formats.delta.schema import physical_name
 from lakeward.model.definition import Definition, known
 from lakeward.model.evolution.paths import with_parts
 from lakeward.model.expressions.nodes import Column, Expression, with_columns
+from lakeward.model.row_ids import HIDDEN
 from lakeward.model.schema import Schema
 from lakeward.model.types import FILE_ID, Field, ListOf, MapOf, Struct, Type
 
 SETTINGS: Final = "delta.columnMapping."
-"""How the names of all settings of column mapping begin, of tables and of fields."""
+"""The prefix of all settings of column mapping, in table properties and field metadata."""
 MODE: Final = f"{SETTINGS}mode"
 MAPPED_ID: Final = f"{SETTINGS}id"
 MODES: Final = ("none", "name", "id")
 
 
 def is_by_id(definition: Definition) -> bool:
-    """Whether columns are found in files by ids."""
+    """Return whether files identify columns by ids."""
     return definition.properties.get(MODE) == "id"
 
 
 def physical(definition: Definition) -> Definition:
-    """The definition with the names and ids that columns have in files; itself if not mapped."""
+    """Return the definition with the names and ids that columns have in files, if mapped."""
     mode = definition.properties.get(MODE, "none")
     return definition if mode == "none" else known(definition, _physical)
 
@@ -40,7 +41,7 @@ def physical(definition: Definition) -> Definition:
 def in_files(
     definition: Definition, columns: Sequence[str], where: Expression | None
 ) -> tuple[Definition, Sequence[str], Expression | None]:
-    """Return the definition, columns and condition under the names that columns have in files."""
+    """Return the arguments with columns renamed to their names in files."""
     stored = physical(definition)
     if stored is definition:
         return definition, columns, where
@@ -51,7 +52,7 @@ def in_files(
 
 
 def unmapped(schema: Schema) -> Schema:
-    """The schema without the metadata of column mapping."""
+    """Return the schema without the metadata of column mapping."""
     return Schema(tuple(_unmapped(field) for field in schema.fields), schema.last_id)
 
 
@@ -72,16 +73,20 @@ def _field(field: Field) -> Field:
 
 
 def _check_ids(fields: tuple[Field, ...]) -> None:
-    """Raise `CorruptTable` for a named field without an id of its own."""
+    """Raise `CorruptTable` if a named field has no id in files.
+
+    The hidden columns of row ids have none there: the schema does not list them, and they are found
+    by their names, as Spark does.
+    """
     for field in fields:
-        if field.metadata[FILE_ID] is None:
+        if field.metadata[FILE_ID] is None and field.id not in HIDDEN:
             what = f"Columns are mapped by ids, and the column {field.name!r} has none."
             raise CorruptTable(what, hint="The table's schema is damaged.", column=field.name)
         _check_ids(_named(field.type))
 
 
 def _named(kind: Type) -> tuple[Field, ...]:
-    """The named fields right below a type, through lists and maps."""
+    """Return the outermost named fields of a type, looking into lists and maps."""
     match kind:
         case Struct(fields):
             return fields

@@ -1,7 +1,7 @@
-"""Delta logs with full addresses, rewritten after the warehouse was moved.
+"""Rewrites the full addresses in Delta logs after the warehouse was moved.
 
-Clones and branches name files of other directories by full addresses. Only addresses below the old
-place change; every other action stays byte for byte as it was.
+Clones and branches refer to files of other directories by full addresses. Only addresses below the
+warehouse's old location change; every other action stays the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NAMES: Final = ("path", "pathOrInlineDv")
 
 
 def moved_commit(data: bytes, moved: Moved) -> bytes:
-    """A published commit with the new addresses of its files."""
+    """Return the bytes of a published commit with the new addresses of its files."""
     return b"\n".join(_line(line, moved) for line in data.split(b"\n"))
 
 
 def moved_checkpoint(data: bytes, moved: Moved) -> bytes:
-    """A checkpoint, or a sidecar of one, with the new addresses of its files."""
+    """Return the bytes of a checkpoint, or of a sidecar, with the new addresses of its files."""
     table = pq.read_table(pa.BufferReader(data))
     changed = table
     for number, field in enumerate(table.schema):
@@ -41,7 +41,7 @@ def moved_checkpoint(data: bytes, moved: Moved) -> bytes:
 
 
 def moved_vector(descriptor: dict[str, Any], moved: Moved) -> dict[str, Any]:
-    """A deletion vector's descriptor with the new address of its file."""
+    """Return a deletion vector's descriptor with the new address of its file."""
     if descriptor.get("storageType") != "p":
         return descriptor
     return {**descriptor, "pathOrInlineDv": moved(descriptor["pathOrInlineDv"])}
@@ -63,7 +63,7 @@ def _line(line: bytes, moved: Moved) -> bytes:
 
 
 def _struct(array: pa.StructArray, moved: Moved) -> pa.StructArray:
-    """The structs with new addresses; all their fields become nullable."""
+    """Return the structs with new addresses; all their fields become nullable."""
     children = []
     for number, field in enumerate(array.type):
         child = pc.struct_field(array, [number])

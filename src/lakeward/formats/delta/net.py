@@ -1,7 +1,7 @@
 """Folds the commits of a Delta working copy into one commit against the copy's base version.
 
-Files that were added and removed again on the copy are left out. A file of the base that got
-another deletion vector is removed, and added again under its own path.
+Files that were added and removed again on the copy are left out. If the copy changed the deletion
+vector of a file of the base, the file is removed and added again under the same path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.history import ForeignActions
 
 Key = tuple[str, str | None]
-"""A file on a copy: its path as the copy names it, and the identity of its deletion vector."""
+"""A file on a copy: its path in the copy's log, and the id of its deletion vector."""
 _MERGE: Final = "MERGE"
 
 
@@ -31,13 +31,13 @@ def net_of(
     root: str,
     base: Callable[[str], Sequence[LoggedFile]],
 ) -> Net:
-    """The net effect of a copy's commits after its first. Raises `CorruptTable`.
+    """Return the net effect of a copy's commits after its first. Raises `CorruptTable`.
 
     Args:
-        commits: In order.
-        directory: The copy's directory, below the table.
+        commits: The commits, oldest first.
+        directory: The copy's directory, relative to the table's.
         root: The table's full address.
-        base: Returns the base's files at a path, as the copy names it.
+        base: Returns the base's files at a path of the copy's log.
     """
     statements = [c for c in commits if c.info.operation != BRANCHED]
     replay = _Replay(root, base)
@@ -65,7 +65,7 @@ def net_of(
 
 
 def moved(file: DataFile, directory: str) -> DataFile:
-    """A file that was written on a copy, as the table's log names it."""
+    """Return a file that was written on a copy, with its path for the table's log."""
     vector = moved_vector(file.deletion_vector, directory)
     # Row ids that a copy assigned are private; the table assigns new ones.
     own = without_ids(file.extra)
@@ -77,13 +77,13 @@ def moved(file: DataFile, directory: str) -> DataFile:
 
 
 def moved_all(files: Iterable[DataFile], directory: str) -> tuple[DataFile, ...]:
-    """The same for several."""
+    """Return files that were written on a copy, with their paths for the table's log."""
     return tuple(moved(f, directory) for f in files)
 
 
 @dataclass
 class _Replay:
-    """The copy's files that are not the base's, and the base's files that it removed."""
+    """Collects the copy's files that are not the base's, and the base's files that it removed."""
 
     root: str
     base: Callable[[str], Sequence[LoggedFile]]
@@ -105,7 +105,7 @@ class _Replay:
                 self._new[key] = file
 
     def added(self, directory: str) -> Iterable[DataFile]:
-        """The files that are new, as the table's log names them."""
+        """Yield the files that are new, with their paths for the table's log."""
         for (path, _), file in self._new.items():
             known = self.base(path) if is_full(path) else ()
             if known:
@@ -139,12 +139,15 @@ def _touches(commit: ForeignActions) -> bool:
 
 
 def _looks(commit: ForeignActions) -> bool:
-    """A merge that only inserted has looked, too: the keys that it inserted were not there."""
+    """Return whether a commit depends on rows that it read: it removed files, or is a merge.
+
+    A merge that only inserted has read, too: it found that the inserted keys did not exist.
+    """
     return commit.info.data_change and (bool(commit.removed) or commit.info.operation == _MERGE)
 
 
 def _again(found: DataFile, known: DataFile, root: str, directory: str) -> DataFile:
-    """A file of the base with another deletion vector, under the base's own path."""
+    """Return a file of the base with its new deletion vector, under its path in the base."""
     vector = found.deletion_vector
     if vector_id(vector) == vector_id(absolute_vector(known.deletion_vector, root)):
         vector = known.deletion_vector

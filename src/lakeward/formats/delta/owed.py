@@ -1,4 +1,4 @@
-"""How far a Delta table is published, by its head and by the files that are there."""
+"""Finds how far a Delta table is published, by its head and by the files that exist."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ class DeltaOwed:
     """The part of the format that finds which versions are published."""
 
     def published(self, head: Head) -> int:
-        """Return what the head says: versions are published after they are ratified."""
+        """Return the version in the head, up to which all versions are published."""
         return head.published
 
     def first_missing(self, context: LakeContext, head: Head) -> int | None:
-        """Look for the newest commit's file, and back from there: they are written in order."""
+        """Return the first version without a file, searching back from the newest; None if none.
+
+        Versions are published in order, so none is missing before one that exists.
+        """
         if head.version <= head.published or self._exists(context, head, head.version):
             return None
         version = head.version

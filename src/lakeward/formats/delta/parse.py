@@ -1,7 +1,7 @@
-"""Delta's JSON actions, parsed into the log's types.
+"""Parses Delta's JSON actions into the log's types.
 
-Input is not trusted: callers wrap calls in `damage.understanding`, which names the table and the
-version when an action violates the protocol.
+Input is not trusted: callers wrap calls in `damage.understanding`, which adds the table and the
+version to the error when an action violates the protocol.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNKNOWN: Final = "UNKNOWN"
 """The operation of a commit that does not record it."""
 
 _NO_COLUMNS: Final = '{"type":"struct","fields":[]}'
-_CONSTRAINT: Final = "delta.constraints."
+CONSTRAINT: Final = "delta.constraints."
 _OURS: Final = "lakeward"
 _SPARK: Final = "Apache-Spark/"
 _LAST_MOMENT: Final = 253_402_300_799_999
@@ -67,14 +67,14 @@ class Actions:
     sidecars: list[dict[str, Any]] = field(default_factory=list)
 
     def domain_changes(self) -> dict[str, str | None]:
-        """Configurations by domain; None for one that was removed."""
+        """Return the new configuration of each domain, by name; None for a removed domain."""
         return {
             _text(d["domain"], "domain"): None if d.get("removed") else str(d["configuration"])
             for d in self.domains
         }
 
     def app_transactions(self) -> tuple[AppTransaction, ...]:
-        """The `txn` actions: the last number of each application."""
+        """Return the `txn` actions: the last transaction number of each application."""
         return tuple(
             AppTransaction(
                 _text(t["appId"], "appId"),
@@ -86,7 +86,7 @@ class Actions:
 
 
 def actions_of(data: bytes) -> Actions:
-    """The actions of a commit, or of a checkpoint in JSON; unknown kinds are ignored.
+    """Return the actions of a commit, or of a checkpoint in JSON; unknown kinds are ignored.
 
     Raises `ValueError` if a line is not an action.
     """
@@ -134,7 +134,7 @@ def definition_of(
     protocol: Mapping[str, Any] | None,
     previous: Definition | None,
 ) -> Definition:
-    """The definition after these actions, which change the previous one.
+    """Return the definition after these actions, which change the previous definition.
 
     Raises `ValueError` if protocol or metadata are missing, `CorruptTable` for a bad schema, and
     `UnsupportedFeature` if it needs a newer Lakeward.
@@ -153,8 +153,8 @@ def definition_of(
     )
     configuration = source.get("configuration") or {}
     if "columnMapping" not in writer_features(demands):
-        # Only where the protocol has the feature do its settings mean anything; deltalake leaves
-        # them beside a protocol that lists other features.
+        # Without the feature in the protocol its settings have no effect; deltalake leaves them
+        # in tables whose protocol lists other features.
         schema = unmapped(schema)
         configuration = {k: v for k, v in configuration.items() if not k.startswith(SETTINGS)}
     created = source.get("createdTime")
@@ -164,11 +164,11 @@ def definition_of(
         partition_by=tuple(
             _column(schema.by_name, n).id for n in source.get("partitionColumns") or ()
         ),
-        properties={k: str(v) for k, v in configuration.items() if not k.startswith(_CONSTRAINT)},
+        properties={k: str(v) for k, v in configuration.items() if not k.startswith(CONSTRAINT)},
         constraints={
-            k.removeprefix(_CONSTRAINT): str(v)
+            k.removeprefix(CONSTRAINT): str(v)
             for k, v in configuration.items()
-            if k.startswith(_CONSTRAINT)
+            if k.startswith(CONSTRAINT)
         },
         protocol=demands,
         created_ms=None if created is None else _integer(created, "createdTime"),
@@ -178,7 +178,7 @@ def definition_of(
 
 
 def commit_info_of(source: Mapping[str, Any] | None, uuid: str, version: int) -> CommitInfo:
-    """The `commitInfo` of a foreign commit."""
+    """Return the facts in the `commitInfo` of a foreign commit."""
     raw = source or {}
     tags = raw.get("tags")
     tags = tags if isinstance(tags, dict) else {}
@@ -207,12 +207,12 @@ def _own_properties(raw: Mapping[str, Any], tags: Mapping[str, Any]) -> dict[str
 
 
 def is_ours(info: CommitInfo) -> bool:
-    """Whether Lakeward wrote the commit."""
+    """Return whether Lakeward wrote the commit."""
     return info.engine.lower().startswith(_OURS)
 
 
 def trust_in(info: CommitInfo) -> Trust:
-    """How far the statistics of a commit can be trusted, by the engine that wrote it.
+    """Return how far the statistics of a commit can be trusted, by the engine that wrote it.
 
     Lakeward rounds nothing, and writes no bounds for a column with NaN. Spark orders NaN as the
     lake does: the upper bound of a column with NaN is NaN, which is no bound.
@@ -222,7 +222,7 @@ def trust_in(info: CommitInfo) -> Trust:
 
 
 def timestamp_of(source: Mapping[str, Any] | None) -> int | None:
-    """A commit's timestamp: the in-commit one, else its writer's clock."""
+    """Return a commit's timestamp: the in-commit one, else its writer's clock; None if neither."""
     for name in ("inCommitTimestamp", "timestamp"):
         found = (source or {}).get(name)
         if type(found) is int and 0 <= found <= _LAST_MOMENT:
@@ -231,7 +231,7 @@ def timestamp_of(source: Mapping[str, Any] | None) -> int | None:
 
 
 def vector_of(source: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A deletion vector's descriptor without null values. Raises `ValueError`."""
+    """Return a deletion vector's descriptor without null values; raise `ValueError` if invalid."""
     if source is None:
         return None
     out = {k: v for k, v in source.items() if v is not None}
@@ -247,7 +247,7 @@ def vector_of(source: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def removed_key(action: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The file of a `remove`: its path and the identity of its deletion vector."""
+    """Return the path and the deletion vector's id of the file that a `remove` removes."""
     return _path(action["path"]), vector_id(vector_of(action.get("deletionVector")))
 
 
@@ -261,7 +261,7 @@ class FileReader:
         self._known: dict[tuple[str | None, ...], dict[int, Value]] = {}
 
     def add(self, action: dict[str, Any], trust: Trust) -> DataFile:
-        """The file of an action of a commit."""
+        """Return the file of an `add` action."""
         rows, bounds = self._stats(action, trust)
         vector = action.get("deletionVector")
         path = _path(action["path"])
@@ -277,7 +277,7 @@ class FileReader:
         )
 
     def change(self, action: dict[str, Any]) -> DataFile:
-        """The file of a `cdc` action."""
+        """Return the file of a `cdc` action."""
         path = _path(action["path"])
         values = self.partition(action.get("partitionValues"))
         size = _number(action["size"], "size")
@@ -296,7 +296,7 @@ class FileReader:
         return bool(self._partition)
 
     def partition(self, source: Mapping[str, str | None] | None) -> dict[int, Value]:
-        """Neutral partition values by field id; files of one partition share a dictionary."""
+        """Return partition values by field id; files of one partition share a dictionary."""
         if not self._partition:
             return {}
         given = source or {}
@@ -331,7 +331,10 @@ def _protocol(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra(action: Mapping[str, Any], path: str) -> dict[str, Any] | None:
-    """Keys of an action without a place of their own, and the path if its text differs."""
+    """Return the keys of an action that `DataFile` has no field for; None if there are none.
+
+    The path is among them if `encode_path` would not return the text in the action.
+    """
     extra = None
     if len(action) > len(_FILE_KEYS & action.keys()):
         extra = {k: v for k, v in action.items() if v is not None and k not in _FILE_KEYS}

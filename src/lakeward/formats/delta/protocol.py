@@ -1,7 +1,7 @@
-"""The Delta protocol of tables: features that readers and writers must know, and the guard.
+"""The Delta protocol of tables: features that readers and writers must support, and the guard.
 
-The guard is a writer feature that no other engine knows: engines read a guarded table and refuse to
-write it, so only the log gives out its versions and a ratified commit can always be published.
+The guard is a writer feature that no other engine supports: engines read a guarded table and refuse
+to write it, so only the log assigns its versions and a ratified commit can always be published.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, Final
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.defaults import FEATURE as DEFAULTS
 from lakeward.formats.delta.defaults import computed_defaults, has_defaults
+from lakeward.formats.delta.identity import FEATURE as IDENTITY
+from lakeward.formats.delta.identity import is_counted, is_identity
 from lakeward.formats.delta.mapping import MODE
 from lakeward.formats.delta.schema import has_timestamp_ntz, is_generated, only_shown
 from lakeward.formats.properties import CHECKPOINT_POLICY, IN_COMMIT_TIMESTAMPS, ROW_TRACKING
@@ -21,7 +23,7 @@ GUARD: Final = "lakewardManaged"
 ICT: Final = "inCommitTimestamp"
 ICT_PROPERTY: Final = IN_COMMIT_TIMESTAMPS
 _READER_FEATURES: Final = 3
-"""The reader version whose tables list the features that readers must know."""
+"""The reader version whose tables list the features that readers must support."""
 _MAPPED_READER: Final = 2
 """The reader version that implies column mapping."""
 _LEGACY: Final = {
@@ -29,7 +31,7 @@ _LEGACY: Final = {
     3: ("checkConstraints",),
     4: ("changeDataFeed", "generatedColumns"),
     5: ("columnMapping",),
-    6: ("identityColumns",),
+    6: (IDENTITY,),
 }
 _LEGACY_NAMES: Final = frozenset(name for names in _LEGACY.values() for name in names)
 _WRITABLE: Final = frozenset(
@@ -45,6 +47,7 @@ _WRITABLE: Final = frozenset(
         "deletionVectors",
         "domainMetadata",
         "generatedColumns",
+        IDENTITY,
         "invariants",
         "rowTracking",
         "timestampNtz",
@@ -75,7 +78,7 @@ _READABLE: Final = frozenset(
 
 
 def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
-    """The protocol of a new table: only the features that it uses."""
+    """Return the protocol of a new table, with only the features that the table uses."""
     writer: set[str] = {GUARD, ICT} if guard else set()
     reader: set[str] = set()
     if definition.constraints:
@@ -92,6 +95,8 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
         reader.add("v2Checkpoint")
     if any(map(is_generated, definition.schema.walk())):
         writer.add("generatedColumns")
+    if any(map(is_identity, definition.schema.fields)):
+        writer.add(IDENTITY)
     if has_defaults(definition.schema):
         writer.add(DEFAULTS)
     if definition.properties.get(ROW_TRACKING) == "true":
@@ -106,6 +111,7 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
     if not reader and not writer - _LEGACY_NAMES:
         fourth = writer & {"changeDataFeed", "generatedColumns"}
         version = 4 if fourth else 3 if "checkConstraints" in writer else 2
+        version = 6 if IDENTITY in writer else version
         return {"minReaderVersion": 1, "minWriterVersion": version}
     if reader:
         return _with_features(_READER_FEATURES, reader, writer | reader)
@@ -113,9 +119,9 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
 
 
 def extended(definition: Definition, *more: str) -> dict[str, Any]:
-    """The protocol of a table whose definition changed: what it had, and what it now needs.
+    """Return the protocol of a table whose definition changed: old features, and newly needed ones.
 
-    `more` are features that readers must know, too.
+    `more` are further features for readers and writers.
     """
     old = definition.protocol
     needed = new_protocol(definition, guard=is_guarded(old))
@@ -136,7 +142,7 @@ def extended(definition: Definition, *more: str) -> dict[str, Any]:
 
 
 def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
-    """An existing table's protocol with the guard; its other features stay."""
+    """Return a protocol with the guard and in-commit timestamps added to its features."""
     version = int(protocol["minReaderVersion"])
     writer = writer_features(protocol) | {GUARD, ICT}
     reader: set[str] | None = None
@@ -149,24 +155,24 @@ def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unguarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
-    """A guarded table's protocol without the guard."""
+    """Return a guarded table's protocol without the guard."""
     out = dict(protocol)
     out["writerFeatures"] = [f for f in out.get("writerFeatures") or () if f != GUARD]
     return out
 
 
 def is_guarded(protocol: Mapping[str, Any]) -> bool:
-    """Whether the guard is on."""
+    """Return whether a protocol has the guard."""
     return GUARD in (protocol.get("writerFeatures") or ())
 
 
 def has_in_commit_timestamps(definition: Definition) -> bool:
-    """Whether commits must carry their own timestamps."""
+    """Return whether commits must have in-commit timestamps."""
     return ICT in (definition.protocol.get("writerFeatures") or ())
 
 
 def writer_features(protocol: Mapping[str, Any]) -> set[str]:
-    """Every feature that a writer must respect, including those that a version implies."""
+    """Return all features that a writer must support, including those that the version implies."""
     version = int(protocol["minWriterVersion"])
     if version >= 7:
         return set(protocol.get("writerFeatures") or ())
@@ -176,7 +182,7 @@ def writer_features(protocol: Mapping[str, Any]) -> set[str]:
 
 
 def active_features(definition: Definition) -> set[str]:
-    """The features that the table uses; a legacy version implies more than that."""
+    """Return the protocol's features; mapping, generated and identity columns only if used."""
     names = writer_features(definition.protocol) | set(
         definition.protocol.get("readerFeatures") or ()
     )
@@ -184,13 +190,13 @@ def active_features(definition: Definition) -> set[str]:
     used = {
         "columnMapping": definition.properties.get(MODE, "none") != "none",
         "generatedColumns": any(map(is_generated, fields)),
-        "identityColumns": any(k.startswith("delta.identity.") for f in fields for k in f.metadata),
+        IDENTITY: any(map(is_identity, fields)),
     }
     return names - {name for name, is_used in used.items() if not is_used}
 
 
 def check_readable(definition: Definition, location: str) -> None:
-    """Raise `UnsupportedFeature` for a protocol that this Lakeward cannot read correctly."""
+    """Raise `UnsupportedFeature` if this version of Lakeward cannot read the table correctly."""
     protocol = definition.protocol
     variants = [name for name, kind in only_shown(definition.schema) if kind == "variant"]
     if variants and _SHREDDED & set(protocol.get("readerFeatures") or ()):
@@ -221,7 +227,7 @@ def check_writable(definition: Definition, table: str) -> None:
 
 
 def is_writable(definition: Definition) -> bool:
-    """Whether the embedded engine supports every feature that a writer must respect."""
+    """Return whether the embedded engine can write the table."""
     return not known(definition, _unknown)
 
 
@@ -232,6 +238,13 @@ def _unknown(definition: Definition) -> list[str]:
     strange = [f.name for f in generated if f.id not in found]
     if strange:
         unknown.append(f"the generated column {strange[0]}")
+    if not is_counted(definition):
+        unknown.append(
+            "identity columns that were adopted before the lake could count (adopt again)"
+        )
+    if definition.identity and not is_guarded(definition.protocol):
+        # Another engine could give out the same values at the same time.
+        unknown.append("identity columns without the guard")
     defaults = computed_defaults(definition.schema)
     unknown += [f"the default {text} of column {name}" for name, text in defaults]
     unknown += [f"the {kind} column {name}" for name, kind in only_shown(definition.schema)]
@@ -241,7 +254,7 @@ def _unknown(definition: Definition) -> list[str]:
 
 
 def _with_features(version: int, reader: set[str] | None, writer: set[str]) -> dict[str, Any]:
-    """A protocol that lists its writer features, and its reader features unless None."""
+    """Return a protocol that lists its writer features, and its reader features unless None."""
     out: dict[str, Any] = {"minReaderVersion": version, "minWriterVersion": 7}
     if reader is not None:
         out["readerFeatures"] = sorted(reader)

@@ -1,4 +1,4 @@
-"""A commit of the log as the bytes of `_delta_log/N.json`.
+"""Converts a commit of the log to the bytes of `_delta_log/N.json`.
 
 The bytes depend on the commit alone, so publishing again writes the same file.
 """
@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import orjson
 
+from lakeward.context import LakeContext
+from lakeward.formats.delta.identity import marks_of, published, with_marks
 from lakeward.formats.delta.protocol import has_in_commit_timestamps
 from lakeward.formats.delta.schema import schema_string
 from lakeward.formats.delta.values import (
@@ -20,36 +22,63 @@ from lakeward.formats.delta.values import (
 )
 from lakeward.formats.directories import LOG_DIRECTORY as LOG_DIRECTORY
 from lakeward.formats.properties import ROW_TRACKING
+from lakeward.log import commits, definitions, renames, retired
+from lakeward.log.database import Session
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema
 
 _OF_ROWS: Final = ("baseRowId", "defaultRowCommitVersion")
-"""What a file that is removed still says of its rows."""
+"""The keys about row ids that a `remove` action keeps."""
 
 
 AUDIT_TAG: Final = "lakeward.audit"
-"""The tag of `commitInfo` that keeps the end of the audit trail before the commit."""
+"""The tag of `commitInfo` with the newest entry of the audit trail before the commit."""
 
 
 def commit_path(location: str, version: int) -> str:
-    """Path of a version's published commit."""
+    """Return the path of a version's published commit."""
     return f"{location}/{LOG_DIRECTORY}/{version:020d}.json"
 
 
+def head_of_commit(session: Session, head: Head, commit: Commit) -> Head:
+    """Return the head with the name to publish a commit with: the table's name at its version."""
+    if commit.definition is None and not _marks(commit):
+        return head  # Only `metaData` has the name.
+    return renames.head_at(session, head, commit.version)
+
+
+def recorded(context: LakeContext, head: Head, version: int) -> tuple[Head, Commit, Definition]:
+    """Return what the bytes of a version are computed from, as the log has it.
+
+    Raises:
+        VersionNotFound: Vacuum has deleted rows of the version, so its bytes are not known.
+    """
+    with context.database.read() as session:
+        retired.check_complete(session, head, version)
+        commit = commits.full(session, head.table_id, version)
+        _, definition = definitions.at(session, head.table_id, version)
+        return head_of_commit(session, head, commit), commit, definition
+
+
 def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
-    """The published bytes of a commit, under the definition that holds at its version."""
+    """Return the published bytes of a commit.
+
+    `definition` is the one at its version, and `head` has the table's name at its version.
+    """
     lines: list[dict[str, Any]] = [{"commitInfo": commit_info(commit, definition)}]
+    marks = _marks(commit)
     if commit.definition is not None:
         lines.append({"protocol": dict(commit.definition.protocol)})
-        lines.append({"metaData": metadata(head, commit.definition)})
+    if commit.definition is not None or marks:
+        lines.append({"metaData": metadata(head, definition, marks)})
     schema, at, changed = definition.schema, commit.timestamp_ms, commit.info.data_change
     if commit.app_transactions:
         lines += [{"txn": app_transaction(t)} for t in commit.app_transactions]
     if commit.domains:
-        domains = sorted(commit.domains.items())
-        lines += [{"domainMetadata": domain_metadata(name, text)} for name, text in domains]
+        named = published(commit.domains)
+        lines += [{"domainMetadata": domain_metadata(name, text)} for name, text in named]
     if commit.removed:
         # A file whose entry changes, such as by row ids, is added again and not removed: the
         # protocol allows one action for a file and its deletion vector, and readers skip others.
@@ -63,7 +92,7 @@ def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
 
 
 def commit_info(commit: Commit, definition: Definition) -> dict[str, Any]:
-    """The `commitInfo` action: first in the file, with the timestamp that orders commits."""
+    """Return the `commitInfo` action: first in the file, with the timestamp that orders commits."""
     info: CommitInfo = commit.info
     out: dict[str, Any] = {}
     if has_in_commit_timestamps(definition):
@@ -92,8 +121,10 @@ def commit_info(commit: Commit, definition: Definition) -> dict[str, Any]:
     return out
 
 
-def metadata(head: Head, definition: Definition) -> dict[str, Any]:
-    """The `metaData` action."""
+def metadata(
+    head: Head, definition: Definition, marks: Mapping[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the `metaData` action; `marks` are the high watermarks of identity columns."""
     configuration = dict(definition.properties)
     for name, expression in definition.constraints.items():
         configuration[f"delta.constraints.{name}"] = expression
@@ -101,7 +132,7 @@ def metadata(head: Head, definition: Definition) -> dict[str, Any]:
     if definition.comment is not None:
         out["description"] = definition.comment
     out["format"] = {"provider": "parquet", "options": {}}
-    out["schemaString"] = schema_string(definition.schema)
+    out["schemaString"] = schema_string(with_marks(definition.schema, marks or {}))
     out["partitionColumns"] = definition.partition_names
     out["configuration"] = configuration
     if definition.created_ms is not None:
@@ -110,7 +141,7 @@ def metadata(head: Head, definition: Definition) -> dict[str, Any]:
 
 
 def app_transaction(source: AppTransaction) -> dict[str, Any]:
-    """The `txn` action."""
+    """Return the `txn` action."""
     out: dict[str, Any] = {"appId": source.app_id, "version": source.version}
     if source.updated_ms is not None:
         out["lastUpdated"] = source.updated_ms
@@ -124,7 +155,7 @@ def domain_metadata(domain: str, configuration: str | None) -> dict[str, Any]:
 
 
 def add(file: DataFile, schema: Schema, *, changed: bool) -> dict[str, Any]:
-    """The `add` action."""
+    """Return the `add` action."""
     out: dict[str, Any] = {
         "path": written_path(file),
         "partitionValues": partition_values(file, schema),
@@ -143,7 +174,7 @@ def add(file: DataFile, schema: Schema, *, changed: bool) -> dict[str, Any]:
 
 
 def change_file(file: DataFile, schema: Schema) -> dict[str, Any]:
-    """The `cdc` action."""
+    """Return the `cdc` action."""
     out: dict[str, Any] = {
         "path": written_path(file),
         "partitionValues": partition_values(file, schema),
@@ -158,7 +189,7 @@ def change_file(file: DataFile, schema: Schema) -> dict[str, Any]:
 def remove(
     source: LoggedFile, timestamp_ms: int, schema: Schema, *, changed: bool
 ) -> dict[str, Any]:
-    """The `remove` action."""
+    """Return the `remove` action."""
     file = source.file
     out: dict[str, Any] = {
         "path": written_path(file),
@@ -175,8 +206,13 @@ def remove(
     return out
 
 
+def _marks(commit: Commit) -> dict[int, int]:
+    """Return the high watermarks of identity columns that a commit publishes."""
+    return marks_of(commit.domains) if commit.domains else {}
+
+
 def _texts(source: Mapping[str, Any]) -> dict[str, str]:
-    """The values as texts: strings and numbers as they are, others as JSON."""
+    """Return the values as texts: strings and numbers as they are, others as JSON."""
     out: dict[str, str] = {}
     for key, value in source.items():
         plain = type(value) is str or type(value) is int
@@ -185,5 +221,5 @@ def _texts(source: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _key(file: DataFile) -> tuple[str, str | None]:
-    """What tells a file's entry from others in a log: its path, and its deletion vector."""
+    """Return what identifies a file's entry in a log: its path and its deletion vector's id."""
     return file.path, vector_id(file.deletion_vector)

@@ -1,7 +1,7 @@
-"""The state in a checkpoint, read as Arrow columns.
+"""Reads the state in a checkpoint as Arrow columns.
 
-Classic checkpoints in one or many parts and v2 checkpoints with sidecars are read alike: the rows
-of all files are actions.
+Classic checkpoints in one or many parts and v2 checkpoints with sidecars are read alike: every row
+of their files is an action.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from lakeward.model.file import DataFile
 from lakeward.storage.base import Storage
 
 _PIECE: Final = 10_000
-"""How many rows are Python values at a time."""
+"""How many rows are converted to Python values at a time."""
 _UNKNOWN_WRITER: Final = Trust()
-"""A checkpoint does not say who wrote the files that it lists."""
+"""The trust in the statistics of a checkpoint, which does not record who wrote the files."""
 
 _PARSED: Final = ("stats_parsed", "partitionValues_parsed")
 _SMALL: Final = {
@@ -40,13 +40,13 @@ _SMALL: Final = {
 
 @dataclass
 class State:
-    """A table's state: few actions as dictionaries, many files as columns."""
+    """A table's state: `add` actions of Parquet files as columns, all others as dictionaries."""
 
     actions: Actions = field(default_factory=Actions)
     columns: list[pa.StructArray] = field(default_factory=list)
 
     def files(self, reader: FileReader) -> Iterator[DataFile]:
-        """The state's files, in the order of the checkpoint."""
+        """Yield the state's files, in the order of the checkpoint."""
         for action in self.actions.adds:
             yield reader.add(action, _UNKNOWN_WRITER)
         for rows in self.columns:
@@ -113,7 +113,7 @@ def _read_parquet(out: State, data: bytes) -> Actions:
 def _adds(
     source: pq.ParquetFile, table: pa.Table, files: Sequence[str]
 ) -> Iterator[pa.StructArray]:
-    """The rows that add a file; parsed statistics only where there is no text of them."""
+    """Yield the rows that add a file, with parsed statistics if some rows lack the `stats` text."""
     rows = table["add"]
     here = pc.is_valid(pc.struct_field(rows, "path"))
     rows = rows.filter(here)
@@ -134,7 +134,7 @@ def _adds(
 
 
 def _files(rows: pa.StructArray, reader: FileReader) -> Iterator[DataFile]:
-    """The files of rows; only columns that are not all null are converted."""
+    """Yield the files of rows; only columns that are not all null are converted."""
     columns: dict[str, list[Any]] = {}
     for part, column in zip(rows.type, rows.flatten(), strict=True):
         if column.null_count == len(column) or part.name == "dataChange":
@@ -168,7 +168,7 @@ def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
 
 
 def _statistics(column: pa.StructArray) -> list[dict[str, Any] | None]:
-    """Statistics that a writer kept as columns, as dictionaries like those of their JSON."""
+    """Return statistics that are stored as columns, as dictionaries like those of the JSON form."""
     whole: dict[str, list[Any]] = {}
     for part, inner in zip(column.type, column.flatten(), strict=True):
         if part.name in ("minValues", "maxValues", "nullCount") and pa.types.is_struct(inner.type):
@@ -197,7 +197,7 @@ def _ticks(column: pa.Array) -> list[Any]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without nulls, its maps, which Arrow returns as pairs, as dictionaries."""
+    """Return a row without nulls; its maps, which Arrow returns as pairs, become dictionaries."""
     return {k: _dictionary(v) for k, v in row.items() if v is not None}
 
 

@@ -35,7 +35,7 @@ _VERSION_COLUMN: Final = "delta.rowTracking.materializedRowCommitVersionColumnNa
 
 
 def tracked(definition: Definition) -> Definition:
-    """Return the definition with row tracking, and names for the columns that hold ids in files."""
+    """Return the definition with row tracking; name its hidden columns if they have no names."""
     names = {
         _ID_COLUMN: f"_row-id-col-{uuid.uuid4()}",
         _VERSION_COLUMN: f"_row-commit-version-col-{uuid.uuid4()}",
@@ -44,8 +44,27 @@ def tracked(definition: Definition) -> Definition:
     return replace(definition, properties=properties)
 
 
+def named(definition: Definition, columns: tuple[str, str]) -> Definition:
+    """Return a definition with row tracking, and `columns` as its hidden columns.
+
+    These are the columns of row ids and of commit versions in data files.
+    """
+    names = dict(zip((_ID_COLUMN, _VERSION_COLUMN), columns, strict=True))
+    return replace(definition, properties={**definition.properties, **names, ROW_TRACKING: "true"})
+
+
+def mark_of(high: int) -> dict[str, str | None]:
+    """Return domain metadata that says that `high` is the highest assigned row id."""
+    return {DOMAIN: orjson.dumps({_MARK: high}).decode()}
+
+
+def with_first(file: DataFile, first: int) -> DataFile:
+    """Return a file whose rows have consecutive ids from `first` on, and the commit version 0."""
+    return replace(file, extra={**(file.extra or {}), BASE: first, COMMITTED: 0})
+
+
 def is_supported(definition: Definition) -> bool:
-    """Return whether writers must assign row ids."""
+    """Return whether the protocol requires that writers assign row ids."""
     features = definition.protocol.get("writerFeatures") or ()
     return FEATURES[0] in features and definition.properties.get(_SUSPENDED) != "true"
 
@@ -56,7 +75,7 @@ def is_enabled(definition: Definition) -> bool:
 
 
 def row_ids(definition: Definition) -> RowIds | None:
-    """Return the columns in which files store ids of moved rows; None if rows have no ids."""
+    """Return the columns in which files store ids of moved rows; None without row tracking."""
     if not is_enabled(definition):
         return None
     try:
@@ -68,7 +87,7 @@ def row_ids(definition: Definition) -> RowIds | None:
 
 
 def first_of(file: DataFile) -> tuple[int, int] | None:
-    """Return the id of a file's first row and its rows' version; None if none are assigned yet."""
+    """Return a file's first row id and its rows' commit version; None if it has no ids yet."""
     extra = file.extra or {}
     if BASE not in extra:
         return None
@@ -76,13 +95,16 @@ def first_of(file: DataFile) -> tuple[int, int] | None:
 
 
 def without_ids(extra: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a file's extra fields without row ids, which are assigned anew."""
+    """Return a file's extra fields without row ids, so that new ids are assigned; None for none."""
     kept = {k: v for k, v in (extra or {}).items() if k not in (BASE, COMMITTED)}
     return kept or None
 
 
 def check_moved_ids(definition: Definition, table: str) -> None:
-    """Raise `UnsupportedFeature` if rows have ids: a branch added and rewrote rows of its own."""
+    """Raise `UnsupportedFeature` if the table has row tracking.
+
+    Called for a branch that added rows and then rewrote them: their ids could equal other rows'.
+    """
     if not is_enabled(definition):
         return
     what = f"Rows of table {table} were added and written again on one branch; they would share ids"
@@ -92,7 +114,10 @@ def check_moved_ids(definition: Definition, table: str) -> None:
 
 
 def numbered(session: Session, member: Ratified) -> Ratified:
-    """Return the commit with ids for the rows of new files. Called under the table's lock."""
+    """Return the commit with row ids for files that have none. The caller holds the table's lock.
+
+    Raise `UnsupportedFeature` for a file whose number of rows is not known.
+    """
     head, commit = member.head, member.commit
     known = _high(domains.newest(session, head.table_id, DOMAIN), str(head.name))
     high, added = known, list[DataFile]()
@@ -118,7 +143,7 @@ def numbered(session: Session, member: Ratified) -> Ratified:
 
 
 def _high(text: str | None, table: str) -> int:
-    """Return the highest assigned id; -1 for none."""
+    """Return the highest assigned row id in domain metadata; -1 if there is none."""
     if text is None:
         return -1
     try:

@@ -1,9 +1,9 @@
-"""Schemas in Delta's `schemaString`, and back.
+"""Converts schemas to and from Delta's `schemaString`.
 
 Field ids, and what Delta cannot express (millisecond timestamps, defaults, which fields are
 indexed), are stored in field metadata, so that a lost store can be rebuilt from published logs.
 
-Two types of Delta are only read: a `variant` is shown as files hold it, a struct of the bytes
+Two types of Delta are only read: a `variant` is shown as it is in files, as a struct of the bytes
 `metadata` and `value`, and a `void` as a string that is always null.
 """
 
@@ -49,7 +49,7 @@ _TO_DELTA: Final = {
 }
 _FROM_DELTA: Final = {v: k for k, v in _TO_DELTA.items() if "_ms" not in k}
 SHOWN_AS: Final = "lakeward.deltaType"
-"""Beside a field that is shown as a type other than its own: Delta's name of its own type."""
+"""The key in the metadata of a field that is shown as another type: Delta's name of its type."""
 _VARIANT: Final = "variant"
 _ONLY_SHOWN: Final = frozenset({_VARIANT, "void", "null"})
 _OWN_KEYS: Final = frozenset(
@@ -66,12 +66,12 @@ class UnknownType(ValueError):
 
 
 def schema_string(schema: Schema) -> str:
-    """Delta's text of a schema."""
+    """Return the `schemaString` of a schema."""
     return orjson.dumps(_struct(schema.fields)).decode()
 
 
 def parse_schema(text: str, *, last_id: int = 0) -> Schema:
-    """The schema of a `schemaString`; fields without an id of ours get fresh ones.
+    """Return the schema of a `schemaString`; fields without an id of Lakeward get new ids.
 
     Raises `CorruptTable`.
     """
@@ -93,27 +93,27 @@ def parse_schema(text: str, *, last_id: int = 0) -> Schema:
 
 
 def delta_type_name(kind: Type) -> str:
-    """Delta's name of a type without parts."""
+    """Return Delta's name of a type that has no parts."""
     return str(_type_json(kind))
 
 
 def physical_name(field: Field) -> str:
-    """The column's name inside data files, statistics and partition values."""
+    """Return the column's name inside data files, statistics and partition values."""
     return str(field.metadata.get("delta.columnMapping.physicalName", field.name))
 
 
 def has_timestamp_ntz(schema: Schema) -> bool:
-    """Whether a column is a timestamp without zone, which is a feature of Delta."""
+    """Return whether a column is a timestamp without zone, which is a feature of Delta."""
     return any(isinstance(f.type, Primitive) and f.type.name.endswith("ntz") for f in schema.walk())
 
 
 def is_generated(field: Field) -> bool:
-    """Whether the column's values are computed from others by an expression."""
+    """Return whether the column's values are computed from other columns by an expression."""
     return EXPRESSION in field.metadata
 
 
 def only_shown(schema: Schema) -> list[tuple[str, str]]:
-    """The columns, or parts of columns, that can only be read, each with its type."""
+    """Return name and Delta type of the columns, or parts of columns, that can only be read."""
     return [(f.name, str(f.metadata[SHOWN_AS])) for f in schema.walk() if SHOWN_AS in f.metadata]
 
 
@@ -207,7 +207,7 @@ def _type(source: Any, ids: Ids, owner: dict[str, Any], path: str = "") -> Type:
             precision, scale = source[len("decimal(") : -1].split(",")
             return Decimal(int(precision), int(scale))
         if source == _VARIANT:
-            # As files hold it; Parquet's own specification says how to read the two.
+            # As in files; Parquet's specification defines the content of the two.
             parts = (("metadata", ids.next()), ("value", ids.next()))
             return Struct(tuple(Field(i, n, Primitive("binary")) for n, i in parts))
         if source in _ONLY_SHOWN:
@@ -232,7 +232,7 @@ def _type(source: Any, ids: Ids, owner: dict[str, Any], path: str = "") -> Type:
 def _part(
     name: str, source: Any, nullable: Any, ids: Ids, owner: dict[str, Any], path: str
 ) -> Field:
-    """An element, key or value; its id and type are in the metadata of the field around it."""
+    """Return an element, key or value as a field; the enclosing field has its id and type."""
     here = path + name
     own = _whole(_nested(owner, NESTED_IDS).get(here))
     kind = _finer(_nested(owner, NESTED_TYPES).get(here), source)
@@ -246,12 +246,12 @@ def _shown_as(source: Any) -> dict[str, Any]:
 
 
 def _finer(own: Any, source: Any) -> Primitive | None:
-    """The lake's own type of a field, unless another engine has changed the type since."""
+    """Return the lake's type of a field, or None if another engine has changed the type since."""
     return Primitive(own) if isinstance(own, str) and _TO_DELTA.get(own) == source else None
 
 
 def _nested(source: dict[str, Any], key: str) -> dict[str, Any]:
-    """Metadata about the parts below a field; some engines turn it into a text."""
+    """Return metadata about the parts below a field; some engines store it as a JSON text."""
     found = (source.get("metadata") or {}).get(key)
     if isinstance(found, str):
         with suppress(ValueError):
@@ -264,14 +264,17 @@ def _nested_ids(source: dict[str, Any]) -> list[int | None]:
 
 
 def _whole(value: Any) -> int | None:
-    """A field id of ours, or None if the value is none."""
+    """Return a value as a field id of Lakeward; None if it is not a valid id."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 10:
         value = int(value)
     return value if type(value) is int and value > 0 else None
 
 
 def _unnamed(kind: Type, path: str = "") -> Iterator[tuple[str, Field]]:
-    """Elements, keys and values below a field, which have no field of their own in Delta."""
+    """Yield path and field of each element, key and value below a type.
+
+    Delta has no metadata for these parts themselves.
+    """
     match kind:
         case ListOf(element):
             parts: tuple[Field, ...] = (element,)
@@ -289,7 +292,7 @@ def _is_ms(kind: Type) -> TypeGuard[Primitive]:
 
 
 def _walk(body: Any) -> list[dict[str, Any]]:
-    """Every named field of a schema's JSON."""
+    """Return every named field of a schema's JSON."""
     found: list[dict[str, Any]] = []
     stack = [body]
     while stack:

@@ -1,7 +1,7 @@
-"""The files of a `_delta_log` directory, and where the longest history in it starts.
+"""Lists the files of a `_delta_log` directory, and finds where its longest history starts.
 
-Only names are read. `_last_checkpoint` may be stale or missing, and compacted commits say nothing
-that single commits do not, so neither is used.
+Only file names are read. `_last_checkpoint` may be stale or missing, and compacted commits hold
+nothing that single commits do not, so neither is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHECKPOINT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A state in one or more files, all present, the last of them written at `modified_ms`."""
+    """A checkpoint whose files all exist; `modified_ms` is the time of the newest file."""
 
     version: int
     paths: tuple[str, ...]
@@ -35,7 +35,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The files of a log: when each commit was written, and the complete checkpoints in order."""
+    """The files of a log: the times of commits by version, and the complete checkpoints, sorted."""
 
     location: str
     commits: dict[int, int] = field(default_factory=dict)
@@ -47,9 +47,11 @@ class Segment:
         return max([*self.commits, *(c.version for c in self.checkpoints[-1:])])
 
     def starts(self) -> Iterator[Checkpoint | None]:
-        """Where the history can start, the longest first; None is the first commit.
+        """Yield the checkpoints at which the history can start, the oldest first.
 
-        Raises `CorruptTable` if a version is missing that no checkpoint makes up for.
+        Yields None if the history starts at the commit of version 0.
+
+        Raises `CorruptTable` if the commit of a version is missing that no checkpoint replaces.
         """
         tip, whole = self.version, self._unbroken()
         if whole == 0:
@@ -65,7 +67,7 @@ class Segment:
         yield from found
 
     def _unbroken(self) -> int:
-        """The oldest version from which every commit up to the newest exists."""
+        """Return the oldest version from which every commit up to the newest exists."""
         version = self.version + 1
         while version - 1 in self.commits:
             version -= 1

@@ -1,11 +1,12 @@
-"""Statistics of data files by other engines, read as bounds that are safe to prune by.
+"""Reads the statistics that other engines wrote, as bounds that are safe to prune by.
 
-Engines round: Spark and delta-rs cut timestamps to milliseconds, and delta-rs converts decimals to
-floating point. Bounds are widened by as much as may have been lost, unless Lakeward wrote them,
-which rounds outwards. A bound that cannot be parsed is dropped.
+Engines round: Spark and delta-rs truncate timestamps to milliseconds, and delta-rs converts
+decimals to floating point. Bounds are widened by as much as may have been lost, unless Lakeward
+wrote them, which rounds outwards. A bound that cannot be parsed is dropped.
 
 Most writers leave NaN out of bounds, and NaN is greater than every number. So the upper bound of a
-float or double column is kept only if its writer gives none for a column that has a NaN.
+float or double column is kept only if the writer is known to write none for a column that has a
+NaN.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from lakeward.model.types import Decimal, Primitive, Type
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value, single
 
 _Convert: TypeAlias = Callable[[Any, bool, bool], Value]
-"""From what stands in the statistics, whether it is an upper bound, and whether it is exact."""
+"""Converts a bound; the flags say whether it is an upper bound, and whether it is exact."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -41,15 +42,15 @@ _NUMBERS: Final = (float, int, decimal.Decimal)
 
 
 class Ticks(int):
-    """Days or microseconds since 1970 from Arrow, unlike a number in JSON of unknown meaning."""
+    """Days or microseconds since 1970 from Arrow; a plain integer in JSON has no known unit."""
 
 
 class Trust(NamedTuple):
-    """What is known of the writer of some statistics.
+    """What is known about the writer of statistics.
 
     Attributes:
-        exact: It does not round, so bounds need not be widened.
-        orders_nan: It gives no finite upper bound for a column that has a NaN.
+        exact: Whether it does not round, so that bounds need not be widened.
+        orders_nan: Whether it writes no finite upper bound for a column that has a NaN.
     """
 
     exact: bool = False
@@ -75,7 +76,7 @@ class StatsReader:
         self._load: Callable[[str], Any] = _load_exactly if exact else orjson.loads
 
     def text(self, source: str, trust: Trust) -> tuple[int | None, FileStats | None]:
-        """Rows and bounds of a `stats` text."""
+        """Return the number of rows and the bounds in a `stats` text; None for what it lacks."""
         try:
             body = self._load(source)
         except (ValueError, RecursionError):
@@ -83,7 +84,7 @@ class StatsReader:
         return self.body(body, trust) if type(body) is dict else (None, None)
 
     def body(self, body: Mapping[str, Any], trust: Trust) -> tuple[int | None, FileStats | None]:
-        """Rows and bounds of parsed statistics."""
+        """Return the number of rows and the bounds in parsed statistics; None for missing ones."""
         rows = body.get("numRecords")
         if type(rows) is not int or not 0 <= rows <= MAX_KEY:
             rows = None
@@ -151,7 +152,10 @@ def _double(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG001, FBT001
 
 
 def _single(value: Any, up: bool, exact: bool) -> Value:  # noqa: FBT001
-    """Spark prints 0.1 for the single nearest to it, which is larger than the double 0.1."""
+    """Round a bound to single precision.
+
+    Spark prints 0.1 for the single nearest to it, which is larger than the double 0.1.
+    """
     number = _double(value, up, exact)
     if not isinstance(number, float):
         return None
@@ -220,7 +224,7 @@ def _decimal(scale: int) -> _Convert:
 
 
 def _may_be_rounded(number: decimal.Decimal, scale: int) -> bool:
-    """Whether this may be a decimal of more digits, rounded by floating point."""
+    """Return whether a number may have had more digits before rounding to floating point."""
     if _WIDE.scaleb(number.copy_abs(), scale) < _SAFE_DIGITS:
         return False
     return len(_WIDE.normalize(number).as_tuple().digits) <= _FLOAT_DIGITS

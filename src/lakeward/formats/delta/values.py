@@ -1,4 +1,4 @@
-"""Paths, partition values and statistics in Delta's text forms."""
+"""Converts paths, partition values and statistics to and from Delta's text forms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Id = TypeVar("_Id", int, str)
 _MS: Final = 1000
 _DAY_MS: Final = 24 * 3600 * 1000
 _EPOCH: Final = date(1970, 1, 1)
-# Microseconds since 1970 of the first and the last moment of the years that have four digits.
+# Microseconds since 1970 of the first and the last instant of the years with four digits.
 _FIRST: Final = (date.min - _EPOCH).days * _DAY_MS * _MS
 _LAST: Final = ((date.max - _EPOCH).days + 1) * _DAY_MS * _MS - 1
 _SAFE: Final = "/:@!$&'()*+,;=~-._"
@@ -38,29 +38,29 @@ _PLAIN_PATH: Final = re.compile(rf"[A-Za-z0-9{re.escape(_SAFE)}]+")
 
 
 def encode_path(path: str) -> str:
-    """A file's path as a URI in the log."""
+    """Return a file's path as a URI for the log."""
     return path if _PLAIN_PATH.fullmatch(path) else quote(path, safe=_SAFE)
 
 
 def written_path(file: DataFile) -> str:
-    """A file's path exactly as the log has it.
+    """Return a file's path exactly as it is in the Delta log.
 
     Readers identify files by this text, so an adopted file is removed by its writer's text, which
-    `extra` holds where it differs from ours.
+    `extra` has if it differs from `encode_path`.
     """
     return log_path(file.path, file.extra)
 
 
 def log_path(path: str, extra: Mapping[str, Any] | None) -> str:
-    """The same for a path and the `extra` of its file."""
+    """Return the path of a file in the Delta log, given its path and `extra`."""
     kept = extra.get("path") if extra else None
     return str(kept) if kept else encode_path(path)
 
 
 def file_path(path: str) -> str:
-    """The path of a file in a foreign log: below the table, or absolute.
+    """Return the path of a file in a foreign log: relative to the table, or absolute.
 
-    Raises `ValueError` if it is none, or leads out of the table.
+    Raises `ValueError` if it is empty or invalid, or leads out of the table.
     """
     local = path.startswith("file:")
     found = unquote(path, errors="strict") if "%" in path else path
@@ -74,7 +74,7 @@ def file_path(path: str) -> str:
 
 
 def vector_id(descriptor: Mapping[str, Any] | None) -> str | None:
-    """The identity of a deletion vector among those of a file; None for none."""
+    """Return the id of a deletion vector, unique among those of a file; None without a vector."""
     if descriptor is None:
         return None
     offset = descriptor.get("offset")
@@ -83,7 +83,7 @@ def vector_id(descriptor: Mapping[str, Any] | None) -> str | None:
 
 
 def partition_values(file: DataFile, schema: Schema) -> dict[str, str | None]:
-    """Delta's `partitionValues`."""
+    """Return the `partitionValues` of a file."""
     out: dict[str, str | None] = {}
     for field_id, value in sorted(schema.current_values(file.partition).items()):
         field = schema.by_id.get(field_id)
@@ -93,7 +93,7 @@ def partition_values(file: DataFile, schema: Schema) -> dict[str, str | None]:
 
 
 def partition_text(field: Field, value: Value) -> str | None:
-    """One partition value as Delta's text; null stays None."""
+    """Return one partition value as Delta's text; None for null."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -111,7 +111,7 @@ def partition_text(field: Field, value: Value) -> str | None:
 
 
 def partition_value(field: Field, text: str | None) -> Value:
-    """The value of a text in `partitionValues`; null and empty are the same in Delta.
+    """Return the value of a text in `partitionValues`; null and empty are the same in Delta.
 
     Raises `ValueError` if the text is no value of the field's type.
     """
@@ -141,7 +141,7 @@ def partition_value(field: Field, text: str | None) -> Value:
 
 
 def stats_json(file: DataFile, schema: Schema) -> str | None:
-    """Delta's `stats` text. Bounds are never too narrow."""
+    """Return the `stats` text of a file; bounds are never too narrow."""
     if file.rows is None:
         return None
     out: dict[str, Any] = {"numRecords": file.rows}
@@ -157,7 +157,7 @@ def stats_json(file: DataFile, schema: Schema) -> str | None:
 
 
 def stats_text(text: str, rows: int | None, schema: Schema, *, has_vector: bool) -> str | None:
-    """The same from the text of `FileStats.to_json`, for very many files."""
+    """Return the `stats` text of a file, from its text of `FileStats.to_json`."""
     if rows is None:
         return None
     source, converters = orjson.loads(text), _converters_by_text(schema)
@@ -173,9 +173,9 @@ def stats_text(text: str, rows: int | None, schema: Schema, *, has_vector: bool)
 
 
 def unconverted_names(schema: Schema) -> dict[int, str] | None:
-    """Column names in statistics, if the log's text of every bound is also Delta's.
+    """Return column names by field id, if the log's text of every bound is also Delta's.
 
-    None if a bound's text differs, or a name could be mistaken for a field id.
+    Returns None if the text of a bound differs, or a name could be mistaken for a field id.
     """
     converters = _converters(schema)
     if any(convert is not None or name.isdigit() for name, convert in converters.values()):
@@ -188,13 +188,13 @@ _Convert = Callable[[Value, bool], Any]
 
 @lru_cache(maxsize=256)
 def _converters(schema: Schema) -> dict[int, tuple[str, _Convert | None]]:
-    """By field id: the name in statistics, and the converter of bounds that need one."""
+    """Return, by field id, the name in statistics, and the converter of bounds that need one."""
     return {i: (physical_name(f), _converter(f)) for i, f in schema.by_id.items()}
 
 
 @lru_cache(maxsize=256)
 def _converters_by_text(schema: Schema) -> dict[str, tuple[str, _Convert | None]]:
-    """The same by the texts of field ids."""
+    """Return `_converters` with field ids as texts."""
     return {str(i): converter for i, converter in _converters(schema).items()}
 
 
@@ -235,7 +235,7 @@ def _bounds(
 
 
 def _timestamp(value: int, zone: str, *, up: bool) -> str:
-    """A timestamp in whole milliseconds, as readers keep them, rounded outwards."""
+    """Return a timestamp in whole milliseconds, the precision of readers, rounded outwards."""
     if not _FIRST <= value <= _LAST:
         message = f"{value} is beyond all calendars"
         raise OverflowError(message)
@@ -249,5 +249,5 @@ def _timestamp(value: int, zone: str, *, up: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def _day(days: int) -> str:
-    """The date so many days after 1970-01-01."""
+    """Return the date that is `days` days after 1970-01-01."""
     return (_EPOCH + timedelta(days=days)).isoformat()

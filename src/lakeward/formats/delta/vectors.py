@@ -1,7 +1,7 @@
 """Names and addresses of deletion vectors.
 
-A descriptor of storage type `u` names its file by a UUID and a directory below the table, so it
-depends on the table that it is read in; one of type `p` has the full address.
+A descriptor of storage type `u` refers to its file by a UUID and a directory relative to the table;
+one of type `p` has the full address.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.formats.delta.values import file_path
 _UUID_LENGTH: Final = 20
 _FILE: Final = re.compile(r"deletion_vector_([0-9a-f-]{36})\.bin")
 _MARK: Final = 10
-"""Bytes of a file's UUID that identify its transaction; the others are random."""
+"""The number of bytes of a file's UUID that identify its transaction; the others are random."""
 _ILLEGAL: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
 _Z85: Final = (
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -27,7 +27,7 @@ _Z85: Final = (
 
 
 def address(path: str, root: str, *, as_spark: bool = True) -> str:
-    """The full address of a file below `root`, or of an absolute path, as a URL.
+    """Return the full address of a file below `root`, or of an absolute path, as a URL.
 
     Only characters that a URL cannot have are escaped. Spark compares addresses of files that get a
     deletion vector as text with its own, which have one slash after `file:`; delta-rs can replace
@@ -40,12 +40,12 @@ def address(path: str, root: str, *, as_spark: bool = True) -> str:
 
 
 def escaped(name: str) -> str:
-    """A full path with the characters escaped that a URL cannot have."""
+    """Return a full path with the characters escaped that a URL cannot have."""
     return _ILLEGAL.sub(lambda found: quote(found[0], safe=""), name)
 
 
 def absolute_vector(vector: Mapping[str, Any] | None, root: str) -> dict[str, Any] | None:
-    """A deletion vector's descriptor with the full address of its file."""
+    """Return a deletion vector's descriptor with the full address of its file."""
     if vector is None or vector["storageType"] != "u":
         return None if vector is None else dict(vector)
     place = address(vector_file(vector), root)
@@ -53,7 +53,7 @@ def absolute_vector(vector: Mapping[str, Any] | None, root: str) -> dict[str, An
 
 
 def moved_vector(vector: Mapping[str, Any] | None, directory: str) -> dict[str, Any] | None:
-    """The descriptor of a vector that was written on a branch, for the table's log."""
+    """Return the descriptor, for the table's log, of a vector that was written on a branch."""
     if vector is None or vector["storageType"] != "u":
         return None if vector is None else dict(vector)
     text = str(vector["pathOrInlineDv"])
@@ -63,7 +63,7 @@ def moved_vector(vector: Mapping[str, Any] | None, directory: str) -> dict[str, 
 
 
 def vector_file(vector: Mapping[str, Any]) -> str:
-    """The path of a vector's file below the table."""
+    """Return the path of a vector's file, relative to the table."""
     text = str(vector["pathOrInlineDv"])
     prefix, encoded = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
     name = file_name(uuid.UUID(bytes=decoded(encoded)))
@@ -71,7 +71,7 @@ def vector_file(vector: Mapping[str, Any]) -> str:
 
 
 def vector_path(vector: Mapping[str, Any]) -> str | None:
-    """The path of a Delta vector's file in the table's log; None if there is no such file."""
+    """Return the path of a vector's file in the table's log; None for an inline vector."""
     match vector.get("storageType"):
         case "u":
             return vector_file(vector)
@@ -82,17 +82,17 @@ def vector_path(vector: Mapping[str, Any]) -> str | None:
 
 
 def new_name(transaction_id: str) -> uuid.UUID:
-    """A name for a new file of vectors, by which `is_of` recognises the transaction."""
+    """Return a name for a new file of vectors, by which `is_of` recognises the transaction."""
     return uuid.UUID(bytes=_mark(transaction_id) + secrets.token_bytes(16 - _MARK))
 
 
 def file_name(name: uuid.UUID) -> str:
-    """The file name of a file of vectors."""
+    """Return the file name of a file of vectors."""
     return f"deletion_vector_{name}.bin"
 
 
 def is_of(path: str, transaction_ids: Iterable[str]) -> bool:
-    """Whether one of some transactions wrote a file of vectors."""
+    """Return whether one of the given transactions wrote a file of vectors."""
     found = _FILE.fullmatch(path.rpartition("/")[2])
     if found is None:
         return False
@@ -101,18 +101,18 @@ def is_of(path: str, transaction_ids: Iterable[str]) -> bool:
 
 
 def marks(transaction_ids: Iterable[str]) -> dict[bytes, str]:
-    """Return the marks that names of vector files carry, each with its transaction's id."""
+    """Return transaction ids by the bytes that stand for them in names of vector files."""
     return {_mark(i): i for i in transaction_ids}
 
 
 def mark_in(path: str) -> bytes | None:
-    """Return the transaction mark in the name of a vector file; None for any other file."""
+    """Return the bytes in a vector file's name that identify its transaction; None for others."""
     found = _FILE.fullmatch(path.rpartition("/")[2])
     return bytes.fromhex(found[1].replace("-", ""))[:_MARK] if found else None
 
 
 def named(name: uuid.UUID) -> str:
-    """A file's name in a descriptor, in Z85."""
+    """Return the name of a file of vectors as a descriptor has it, in Z85."""
     out = []
     for start in range(0, 16, 4):
         word = int.from_bytes(name.bytes[start : start + 4], "big")
@@ -121,7 +121,7 @@ def named(name: uuid.UUID) -> str:
 
 
 def decoded(text: str) -> bytes:
-    """The bytes of a text in Z85."""
+    """Return the bytes of a text in Z85."""
     out = bytearray()
     for start in range(0, len(text), 5):
         value = 0

@@ -1,7 +1,7 @@
-"""Finds an existing Iceberg table and reads it whole, so that a lake can adopt it.
+"""Finds an existing Iceberg table and reads it completely, so that a lake can adopt it.
 
-No file is written. From then on the lake's own catalog decides which document is current; a catalog
-that the table came from is left as it is.
+No file is written. After the adoption the lake's own catalog decides which document is current; the
+catalog in which the table was found is not changed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from lakeward.model.names import TableName
 
 
 class IcebergAdoption:
-    """The part of the format contract that finds and reads existing tables."""
+    """Implements the part of the format contract that finds and reads tables to be adopted."""
 
     def find_in_catalog(
         self, context: LakeContext, name: TableName, catalog: Mapping[str, str] | None, known: str
     ) -> str:
-        """Return a catalog's document of a table; without `catalog` the lake's own catalog's."""
+        """Return the address of a table's current document in a catalog.
+
+        `catalog` None means the lake's own catalog.
+        """
         if catalog is not None:
             # If the catalog's properties have no storage options, the lake's own are used.
             return pointer_in({**context.storage.iceberg_properties(), **catalog}, known)
@@ -46,7 +49,7 @@ class IcebergAdoption:
     def read_table(
         self, context: LakeContext, name: TableName, source: str, *, take_over: bool
     ) -> Adoption:
-        """Read a table from its current metadata document on."""
+        """Read a table, given the address of its current metadata document."""
         document = _current(context, name, document_at(context, source))
         location = document.body.get("location")
         if not isinstance(location, str) or not location:
@@ -69,7 +72,7 @@ class IcebergAdoption:
 
 
 def _current(context: LakeContext, name: TableName, document: Document) -> Document:
-    """Return the document that the lake's own catalog has for the table, if it has the table."""
+    """Return the document in the lake's own catalog if it is of the same table, else `document`."""
     with context.database.read() as session:
         entered = own_catalog.pointer(session, name)
     if entered is None or entered == document.location:
@@ -79,17 +82,17 @@ def _current(context: LakeContext, name: TableName, document: Document) -> Docum
 
 
 def _enter(session: Session, name: TableName, document: Document, location: str) -> None:
-    """Enter the table into the lake's catalog, unless it is there.
+    """Insert the table into the lake's catalog, unless the catalog has it.
 
     Raises:
-        AlreadyExists: It has the table under another name, or another table under this one.
+        AlreadyExists: The catalog has the table under another name, or another table under `name`.
     """
     own = own_catalog.identifier(name)
     below = f"{location}/{METADATA_DIRECTORY}/"
     for entered, pointer in own_catalog.pointers(session).items():
         same = pointer == document.location or schemeless(pointer or "").startswith(below)
         if same and entered == own:
-            # If another writer moved the pointer meanwhile, its commits are taken over later.
+            # If another writer changed the pointer meanwhile, its commits are taken over later.
             return
         if same:
             known_as = ".".join(entered)

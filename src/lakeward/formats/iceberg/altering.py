@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.formats.iceberg.defining import FIRST_PARTITION_ID, checked_settings
-from lakeward.formats.iceberg.definition import FORMAT_VERSION, has_defaults
-from lakeward.formats.iceberg.schema import STORED_AS, schema_json, with_defaults
+from lakeward.formats.column_properties import with_renamed
+from lakeward.formats.iceberg.defining import FIRST_PARTITION_ID, check_key, checked_settings
+from lakeward.formats.iceberg.definition import FORMAT_VERSION, ROW_IDS_SINCE, has_defaults
+from lakeward.formats.iceberg.schema import INITIAL, STORED_AS, check_schema, with_defaults
+from lakeward.formats.iceberg.upgrading import ROW_LINEAGE, upgraded
 from lakeward.formats.partitioning import check_partition_name, named_terms
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
@@ -22,6 +24,7 @@ from lakeward.model.evolution.alterations import (
     ChangeType,
     DropPartitionField,
     EnableFeature,
+    RenameColumn,
     SetProperty,
     UnsetProperty,
 )
@@ -34,10 +37,10 @@ _SAME: Final = {("timestamp_ms", "timestamp"), ("timestamp_ms_ntz", "timestamp_n
 
 
 class IcebergAlterations:
-    """The part of the format contract that changes definitions."""
+    """The methods of the Iceberg format that change definitions."""
 
     def alter(self, definition: Definition, change: Alteration) -> Definition:
-        """Return the definition after a change."""
+        """Return the definition after a change; raise an error if Iceberg does not allow it."""
         from lakeward.model.evolution.apply import applied
 
         match change:
@@ -45,37 +48,61 @@ class IcebergAlterations:
                 return _partitioned(definition, term)
             case DropPartitionField(term):
                 return _unpartitioned(definition, term)
+            case EnableFeature(feature) if feature == ROW_LINEAGE:
+                return upgraded(definition, str(ROW_IDS_SINCE))
             case EnableFeature(feature):
                 what = f"The embedded engine cannot enable {feature} on an Iceberg table."
                 hint = (
-                    "Versions 2 and 3 of the format have all their features. Use Spark for others."
+                    f"It can enable {ROW_LINEAGE}, which is format version 3. The versions 2 and 3"
+                    " have all their other features."
                 )
                 raise UnsupportedFeature(what, hint=hint, feature=feature)
+            case SetProperty(key, value) if key == FORMAT_VERSION:
+                return upgraded(definition, value)
             case SetProperty(key, value):
-                _check_property(key)
                 value = checked_settings({key: value})[key]
                 return applied(definition, SetProperty(key, value))
             case UnsetProperty(key):
-                _check_property(key)
-                checked_settings({key: ""})
+                if key == FORMAT_VERSION:
+                    what = "An Iceberg table always has a format version."
+                    raise InvalidInput(what, hint="Set another one.", property=key)
+                check_key(key)
             case ChangeType(path):
                 _check_stored(find(definition.schema, path).field, path)
             case _:
                 pass
         after = applied(definition, change)
-        # Refuses what Iceberg has no type for.
-        schema_json(after.schema, 0)
+        check_schema(after.schema)
+        if isinstance(change, RenameColumn):
+            after = with_renamed(definition, after, change)
         if isinstance(change, ChangeType):
             _check_wider(definition, after, change.path)
         if has_defaults(definition):
             return replace(after, schema=with_defaults(after.schema, definition.schema))
         return after
 
+    def fills_older_rows(self, field: Field) -> bool:
+        """Return whether the column has an initial default, which files without it have."""
+        return INITIAL in field.metadata
 
-def _check_property(key: str) -> None:
-    if key == FORMAT_VERSION:
-        what = "The format version of an Iceberg table cannot be changed yet."
-        raise UnsupportedFeature(what, hint="Make a new table and copy the rows.", property=key)
+
+def with_former_fields(restored: Definition, current: Definition) -> Definition:
+    """Return a restored definition with all partition fields that the table ever had.
+
+    The document keeps their specs, so their ids must never be given to other fields. A field whose
+    column the restored definition lacks is left out.
+    """
+    derived = {
+        own_id: replace(found, indexed=_is_indexed(own_id, current, restored))
+        for own_id, found in {**restored.derived, **current.derived}.items()
+        if found.source in restored.schema.by_id
+    }
+    return replace(restored, derived=derived)
+
+
+def _is_indexed(own_id: int, *definitions: Definition) -> bool:
+    """Return whether the files of all definitions have a value in the statistics index."""
+    return all(own_id in d.derived and d.derived[own_id].indexed for d in definitions)
 
 
 def _check_stored(field: Field, path: str) -> None:
@@ -85,7 +112,7 @@ def _check_stored(field: Field, path: str) -> None:
 
 
 def _check_wider(before: Definition, after: Definition, path: str) -> None:
-    """Refuse what other formats widen and Iceberg does not."""
+    """Raise `InvalidInput` for a wider type that only other formats allow."""
     old, new = find(before.schema, path).field.type, find(after.schema, path).field.type
     if isinstance(old, Primitive) and isinstance(new, Primitive):
         allowed = (old.name, new.name) in _WIDER | _SAME or old == new

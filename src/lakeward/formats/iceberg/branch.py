@@ -1,26 +1,33 @@
-"""The metadata documents of an Iceberg branch, and what may change on one.
+"""The metadata documents of an Iceberg branch, and checks of what changed on a branch.
 
-Files are rewritten rather than marked as deleted there, because the net effect of a branch is files
-added and files removed.
+Engines write a branch in copy-on-write mode, without delete files, because a branch is committed
+as added and removed data files.
 """
 
 from __future__ import annotations
 
+import secrets
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.formats.iceberg.definition import FORMAT_VERSION, ROW_IDS_SINCE, definition_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.manifests import list_bytes, with_row_ids
+from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.private import first_row_id, is_data
-from lakeward.formats.iceberg.publication import metadata_name, redefined
+from lakeward.formats.iceberg.publication import metadata_name
+from lakeward.formats.iceberg.redefining import redefined
 from lakeward.formats.net import Net
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.paths import parts_of
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field
 
 _WRITABLE: Final = (2, 3)
 _SETTINGS: Final = {
@@ -32,8 +39,13 @@ _SETTINGS: Final = {
     "write.wap.enabled": "false",
     "write.metadata.delete-after-commit.enabled": "false",
 }
-_UNCHANGED: Final = ("schemas", "current-schema-id", "partition-specs", "default-spec-id")
-"""The parts of a document that may not change on a branch."""
+_COLUMNS: Final = ("schemas", "current-schema-id")
+_PARTITIONS: Final = ("partition-specs", "default-spec-id")
+"""The parts of a document that may not change on a branch; columns may, on a named one."""
+_FIRST_OWN_ID: Final = 2**40
+"""The least row id of branches, beyond the ids that a table's own rows get."""
+_OWN_IDS: Final = 2**61
+"""The number of ids among which a branch chooses its first at random, so that no two collide."""
 _MERGE_METRICS: Final = {
     "spark.merge-into.num-target-rows-inserted": "numTargetRowsInserted",
     "spark.merge-into.num-target-rows-updated": "numTargetRowsUpdated",
@@ -43,20 +55,21 @@ _MERGE_METRICS: Final = {
 
 
 def check_branchable(definition: Definition, table: str) -> None:
-    """Raise `UnsupportedFeature` for a version of the format that the lake cannot commit."""
+    """Raise `UnsupportedFeature` for a format version that Lakeward cannot commit."""
     version = definition.protocol[FORMAT_VERSION]
     if version not in _WRITABLE:
         what = f"Table {table} has Iceberg's format version {version}."
-        hint = (
-            "Transactions write versions 2 and 3; write this one through Spark's catalog lakeward."
-        )
+        hint = "Upgrade it first: table.alter().set_property('format-version', '2').commit()."
         raise UnsupportedFeature(what, hint=hint, table=table)
 
 
-def first_document(base: Document, place: str, *, optional: bool) -> Document:
-    """A branch's first document: the table's newest snapshot alone, all new files below `place`.
+def first_document(
+    base: Document, place: str, *, optional: bool, settings: Mapping[str, str]
+) -> Document:
+    """Return a branch's first document: only the table's newest snapshot; new files go to `place`.
 
-    With `optional`, columns that require a value accept nulls.
+    With `optional`, no column is required, except parts of nested columns. `settings` are
+    properties that only the branch has.
     """
     current, number = base.current, base.current_id
     refs: dict[str, Any] = {}
@@ -64,7 +77,7 @@ def first_document(base: Document, place: str, *, optional: bool) -> Document:
         refs["main"] = {"type": "branch", "snapshot-id": number}
     body = {
         **(_optional(base.body) if optional else base.body),
-        "properties": {**base.properties, **_settings(place)},
+        "properties": {**base.properties, **settings, **_settings(place)},
         "refs": refs,
         "statistics": [],
         "partition-statistics": [],
@@ -76,34 +89,130 @@ def first_document(base: Document, place: str, *, optional: bool) -> Document:
     return Document(location, body, orjson.dumps(current), orjson.dumps(entry), (), current)
 
 
+def numbered_document(
+    document: Document, place: str, manifests: Sequence[Any]
+) -> tuple[Document, bytes | None]:
+    """Return a branch's first document in format version 3, and the bytes of its manifest list.
+
+    For a table of an older format version, whose rows have no ids. The bytes belong at the
+    document's `manifest-list`; they are None for a table without a snapshot. `manifests` are those
+    of the document's current snapshot.
+    """
+    # Files that earlier branches wrote still have the ids of those branches.
+    first = _FIRST_OWN_ID + secrets.randbelow(_OWN_IDS)
+    body = {**document.body, FORMAT_VERSION: ROW_IDS_SINCE, "next-row-id": first}
+    if document.current is None:
+        return replace(document, body=body), None
+    known, following = with_row_ids(manifests, first)
+    number, location = _number(document.current), f"{place}/{METADATA_DIRECTORY}/ids.avro"
+    data = list_bytes(
+        location,
+        known,
+        snapshot_id=number,
+        parent_id=document.current.get("parent-snapshot-id"),
+        sequence_number=_number(document.current, "sequence-number"),
+        format_version=ROW_IDS_SINCE,
+        first_row_id=first,
+    )
+    current = {
+        **document.current,
+        "manifest-list": location,
+        "first-row-id": first,
+        "added-rows": following - first,
+    }
+    body["next-row-id"] = following
+    return replace(document, body=body, snapshots=orjson.dumps(current), current=current), data
+
+
 def altered_document(
-    before: Document, place: str, head: Head, definition: Definition, now_ms: int
+    before: Document,
+    place: str,
+    head: Head,
+    definition: Definition,
+    now_ms: int,
+    *,
+    settings: Mapping[str, str],
 ) -> Document:
-    """Return a branch's next metadata document, with another definition and the same rows."""
+    """Return a branch's next metadata document, with a new definition and the same snapshot."""
     changes = redefined(before, head, definition, before.properties)
-    changes["properties"] = {**changes["properties"], **_settings(place)}
+    changes["properties"] = {**changes["properties"], **settings, **_settings(place)}
     return before.after(metadata_name(place, before.location), now_ms, changes)
 
 
 def check_same(first: Document, newest: Document, table: str) -> None:
     """Raise `UnsupportedFeature` if a branch changed columns, partitioning or properties."""
-    before, after = first.body, newest.body
-    changed = [k for k in _UNCHANGED if _nonempty(after.get(k)) != _nonempty(before.get(k))]
-    if changed or newest.properties != first.properties:
+    if _is_changed(first, newest, (*_COLUMNS, *_PARTITIONS)) or _properties(first) != _properties(
+        newest
+    ):
         what = f"A statement changed the columns, partitioning or properties of table {table}."
         raise UnsupportedFeature(
             what, hint="Only rows may change here; replace rows, not the table.", table=table
         )
 
 
+def evolved(
+    first: Document, newest: Document, definition: Definition, table: str
+) -> Definition | None:
+    """Return the definition with the columns of a named branch; None if they are the table's.
+
+    The fields keep their ids, by which the files of the branch have them. Raises
+    `UnsupportedFeature` if the branch changed more than columns, or has ids that would find values
+    of other columns in older files.
+    """
+    others = [_properties(d, but=NAME_MAPPING) for d in (first, newest)]
+    if _is_changed(first, newest, (*_PARTITIONS, "format-version")) or others[0] != others[1]:
+        what = f"The partitioning, properties or format version of table {table} were changed."
+        hint = "On a branch of an Iceberg table, rows and columns may change. Use tx.alter."
+        raise UnsupportedFeature(what, hint=hint, table=table)
+    if not _is_changed(first, newest, _COLUMNS):
+        return None
+    found = definition_of(newest).schema
+    before, known = _places(definition.schema.fields), definition.schema.by_id
+    for own_id, place in _places(found.fields).items():
+        is_known = own_id in before
+        if (is_known and before[own_id] != place) or (
+            not is_known and own_id <= definition.schema.last_id
+        ):
+            what = f"Column {found.by_id[own_id].name} of table {table} has the id of another one."
+            hint = "Drop the branch, and change columns by Iceberg's own operations."
+            raise UnsupportedFeature(what, hint=hint, table=table)
+    # Writers that know the table as it is go on without new columns, as after `alter`.
+    fields = tuple(
+        replace(f, indexed=known[f.id].indexed)
+        if f.id in known
+        else replace(f, optional=f.nullable)
+        for f in found.fields
+    )
+    changed = replace(definition, schema=Schema(fields, found.last_id))
+    return None if changed == definition else changed
+
+
+def _places(fields: Iterable[Field], parent: int = 0) -> dict[int, int]:
+    """Return by field id the id of the field around it, 0 for columns."""
+    out: dict[int, int] = {}
+    for field in fields:
+        out[field.id] = parent
+        out |= _places(parts_of(field.type), field.id)
+    return out
+
+
+def _is_changed(first: Document, newest: Document, keys: Iterable[str]) -> bool:
+    before, after = first.body, newest.body
+    return any(_nonempty(after.get(k)) != _nonempty(before.get(k)) for k in keys)
+
+
+def _properties(document: Document, but: str | None = None) -> dict[str, str]:
+    return {k: v for k, v in document.properties.items() if k != but}
+
+
 def check_row_ids(
     first: Document, newest: Document, manifests: Iterable[Any], net: Net, table: str
 ) -> None:
-    """Raise `UnsupportedFeature` if rewritten files on a branch may hold wrong row ids.
+    """Raise `UnsupportedFeature` if rewritten files on a branch may contain wrong row ids.
 
-    The commit of a branch gives new rows other ids than the branch did. A rewrite on the branch
-    writes the branch's ids into files, where they could equal the ids of other rows. `manifests`
-    are those that the branch began with.
+    The commit of a branch assigns other ids to new rows than the branch did. A rewrite on the
+    branch writes the branch's ids into files, where they could equal the ids of other rows.
+    `manifests` are those of the branch's first document.
     """
     if newest.next_row_id is None or not net.removed:
         return
@@ -122,7 +231,10 @@ def check_row_ids(
 
 
 def changes_rows(first: Document, newest: Document) -> bool:
-    """Whether any commit of the branch did more than move rows into other files."""
+    """Return whether any commit of the branch did more than move rows into other files.
+
+    Return True also for a branch without commits, and if its snapshots are not all known.
+    """
     start, number = (_number(d.current) for d in (first, newest))
     if number == start:
         return True
@@ -136,9 +248,10 @@ def changes_rows(first: Document, newest: Document) -> bool:
 
 
 def merge_metrics(first: Document, newest: Document) -> dict[str, int]:
-    """The metrics of a merge that is the branch's only commit, under the names that Delta uses.
+    """Return the metrics of a merge that is the branch's only commit, under Delta's names.
 
-    Spark records them in the summary of the snapshot, without those that are 0.
+    Spark records metrics in the summary of the snapshot, unless they are 0. Return an empty dict if
+    the summary has none of them.
     """
     begun = _number(first.current)
     new = [s for n, s in newest.all_snapshots().items() if n != begun]
@@ -159,14 +272,14 @@ def _number(snapshot: Mapping[str, Any] | None, key: str = "snapshot-id") -> int
 
 
 def _nonempty(value: Any) -> Any:
-    """A part of a document without empty lists and nulls, which some engines leave out."""
+    """Return a part of a document without empty lists and nulls, which some engines leave out."""
     if isinstance(value, dict):
         return {k: _nonempty(v) for k, v in value.items() if v not in ([], None)}
     return [_nonempty(v) for v in value] if isinstance(value, list) else value
 
 
 def _optional(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A document's body with a schema whose columns, but for parts of them, require no value."""
+    """Return a document's body whose current schema has no required top-level column."""
     number = body["current-schema-id"]
     schemas = [_relaxed(s) if s["schema-id"] == number else s for s in body["schemas"]]
     return {**body, "schemas": schemas}

@@ -1,7 +1,7 @@
 """Definitions of new Iceberg tables.
 
-`partition_by="day(ts)"` becomes a hidden partition field, as every partition value of Iceberg.
-What the lake keeps for itself among the properties has arguments of its own in `lake.create`.
+`partition_by="day(ts)"` becomes a partition field, which in Iceberg is no column of the table.
+Properties that the lake itself sets are rejected; `lake.create` has arguments for them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ from lakeward.formats.iceberg.definition import (
     OWN_PREFIXES,
     check_writable,
     new_protocol,
+    specs_of,
 )
 from lakeward.formats.iceberg.document import PREVIOUS_VERSIONS
 from lakeward.formats.iceberg.expiry import limits
 from lakeward.formats.iceberg.extra import check_installed
+from lakeward.formats.iceberg.known_properties import check_spelling
+from lakeward.formats.iceberg.metadata import document_of
 from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.publication import full_path
-from lakeward.formats.iceberg.schema import schema_json, with_defaults
+from lakeward.formats.iceberg.schema import check_schema, with_defaults
+from lakeward.formats.iceberg.spec import parse_specs, specs_of_clone
 from lakeward.formats.partitioning import Partitioning, check_partition_name, named_terms
 from lakeward.formats.properties import (
     APPEND_ONLY,
@@ -41,7 +45,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
 from lakeward.model.file import DataFile, LoggedFile
-from lakeward.model.schema import GENERATED_AS, Schema, indexable
+from lakeward.model.schema import GENERATED_AS, IDENTITY_AS, Schema, indexable
 from lakeward.model.transform import SUFFIXES, TIMES, Rules, Transform
 
 FIRST_PARTITION_ID: Final = 1000
@@ -67,7 +71,7 @@ class IcebergDefinitions:
     features: ClassVar[Mapping[str, tuple[str, str]]] = {"row_lineage": (FORMAT_VERSION, "3")}
 
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
-        """Return how a new table is partitioned, with a hidden field for each term."""
+        """Return a new table's partitioning, with a partition field for each term."""
         derived: dict[int, Derived] = {}
         taken: dict[str, str] = {}
         times: set[int] = set()
@@ -97,7 +101,8 @@ class IcebergDefinitions:
         """Return a new table's definition."""
         protocol = new_protocol(properties)
         settings = checked_settings(properties)
-        generated = next((f.name for f in parts.schema.fields if GENERATED_AS in f.metadata), None)
+        keys = {GENERATED_AS, IDENTITY_AS}
+        generated = next((f.name for f in parts.schema.fields if keys & f.metadata.keys()), None)
         if generated is not None:
             what = f"Column {generated} is generated, which Iceberg tables do not have."
             hint = "Make a Delta table, or write the values yourself."
@@ -106,8 +111,7 @@ class IcebergDefinitions:
         if protocol[FORMAT_VERSION] >= DEFAULTS_SINCE:
             plain = tuple(replace(f, default=None) for f in schema.fields)
             schema = with_defaults(schema, Schema(plain, schema.last_id))
-        # Refuses what Iceberg has no type for.
-        schema_json(schema, 0)
+        check_schema(schema)
         check_installed()
         return Definition(
             schema=schema,
@@ -128,7 +132,7 @@ class IcebergDefinitions:
         definition: Definition,
         files: Sequence[LoggedFile],
     ) -> tuple[Definition, list[DataFile]]:
-        """Return the definition and the files of a version, the files by their full addresses."""
+        """Return the definition and the files of a version, with full addresses as their paths."""
         name = str(source.name)
         check_writable(definition, name)
         with context.database.read() as session:
@@ -141,21 +145,22 @@ class IcebergDefinitions:
         if any(f.file.deletion_vector is not None for f in files):
             what = f"Version {version} of {name} has delete files, which cannot be shared."
             raise UnsupportedFeature(what, hint="Rewrite its files first.", table=name)
+        specs = specs_of(document_of(context, source).body).values()
+        listed, default = specs_of_clone(specs, definition)
+        current = next(s for s in listed if s["spec-id"] == default)
+        _, derived = parse_specs(listed, current, definition.schema)
+        definition = replace(definition, derived=derived)
         root = context.storage.uri(source.location)
         return definition, [replace(f.file, path=full_path(f.file, root)) for f in files]
 
 
 def checked_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return checked properties as other engines read them."""
+    """Check a new table's properties; return them in the form that other engines read."""
     for key in properties:
-        if key.startswith("delta."):
-            raise foreign_property(key, "Iceberg", "Delta")
-        if key in (COMMENT, NAME_MAPPING) or key.startswith(OWN_PREFIXES):
-            what = f"Property {key} is not set by hand."
-            hint = "Use `comment=` and `constraints=`; the rest follows from the schema."
-            raise InvalidInput(what, hint=hint, property=key)
+        check_key(key)
+        check_spelling(key)
     _check_files(properties)
-    # The version is a word of the document, not one of its properties.
+    # The format version is a field of the document, not one of its properties.
     out = {k: v for k, v in properties.items() if k != FORMAT_VERSION}
     if ICEBERG_TARGET_FILE_SIZE in out:
         out[ICEBERG_TARGET_FILE_SIZE] = str(
@@ -164,6 +169,24 @@ def checked_settings(properties: Mapping[str, str]) -> dict[str, str]:
     if out.get(ICEBERG_COMPRESSION, "").lower() == "none":
         out[ICEBERG_COMPRESSION] = "uncompressed"
     return out
+
+
+def check_limits(properties: Mapping[str, str]) -> None:
+    """Raise `InvalidInput` if a property that limits what documents list has an unusable value."""
+    limits(properties)
+    if not properties.get(PREVIOUS_VERSIONS, "1").isdigit():
+        what = f"Property {PREVIOUS_VERSIONS} is {properties[PREVIOUS_VERSIONS]!r}."
+        raise InvalidInput(what, hint="Use a whole number.", property=PREVIOUS_VERSIONS)
+
+
+def check_key(key: str) -> None:
+    """Raise `InvalidInput` if users cannot set or unset the property of an Iceberg table."""
+    if key.startswith("delta."):
+        raise foreign_property(key, "Iceberg", "Delta")
+    if key in (COMMENT, NAME_MAPPING) or key.startswith(OWN_PREFIXES):
+        what = f"Property {key} is not set by hand."
+        hint = "Use `comment=` and `constraints=`; the rest follows from the schema."
+        raise InvalidInput(what, hint=hint, property=key)
 
 
 def _check_files(properties: Mapping[str, str]) -> None:
@@ -175,7 +198,4 @@ def _check_files(properties: Mapping[str, str]) -> None:
     if properties.get(_DATA_FORMAT, "parquet").lower() != "parquet":
         what = f"Property {_DATA_FORMAT} is {properties[_DATA_FORMAT]!r}."
         raise UnsupportedFeature(what, hint="The lake reads Parquet only.", property=_DATA_FORMAT)
-    limits(properties)
-    if not properties.get(PREVIOUS_VERSIONS, "1").isdigit():
-        what = f"Property {PREVIOUS_VERSIONS} is {properties[PREVIOUS_VERSIONS]!r}."
-        raise InvalidInput(what, hint="Use a whole number.", property=PREVIOUS_VERSIONS)
+    check_limits(properties)

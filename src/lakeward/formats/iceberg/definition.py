@@ -1,4 +1,4 @@
-"""A table's definition in its metadata document (schemas, specs, properties), and back."""
+"""Converts definitions to parts of a metadata document (schemas, specs, properties), and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.schema import not_written, parse_schema, schema_json, schema_notes
-from lakeward.formats.iceberg.spec import last_partition_id, parse_specs, spec_json
+from lakeward.formats.iceberg.spec import last_partition_id, parse_specs, specs_of_clone
 from lakeward.formats.iceberg.values import from_json
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -21,15 +21,15 @@ from lakeward.model.values import Value
 
 FORMAT_VERSION: Final = "format-version"
 BY_ID: Final = "by_id"
-"""A mark that older versions of the lake left in definitions; it means nothing any more."""
+"""A key that older versions of Lakeward wrote in definitions; it has no effect any more."""
 COMMENT: Final = "comment"
 NAME: Final = "lakeward.name"
 CREATED: Final = "lakeward.created"
-"""The property with who made the table and when, which no snapshot could hold yet."""
+"""The property that records who created the table and when: there is no snapshot for it yet."""
 _COLUMNS: Final = "lakeward.columns"
 _CONSTRAINT: Final = "lakeward.constraint."
 OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)
-"""What the names of properties begin with that the lake keeps for itself."""
+"""Prefixes of the names of properties that are reserved for Lakeward."""
 _OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
 _WRITABLE: Final = (2, 3)
 ROW_IDS_SINCE: Final = 3
@@ -38,7 +38,10 @@ _UNSORTED: Final = {"order-id": 0, "fields": []}
 
 
 def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The format version of a new table. Raises `UnsupportedFeature`."""
+    """Return the protocol of a new table: the format version that its properties ask for, or 2.
+
+    Raise `UnsupportedFeature` for another version than 2 and 3.
+    """
     asked = properties.get(FORMAT_VERSION, "2")
     if asked not in map(str, _WRITABLE):
         what = f"Iceberg's format version {asked} cannot be written by the embedded engine."
@@ -47,12 +50,12 @@ def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check_writable(definition: Definition, table: str) -> None:
-    """Raise `UnsupportedFeature` or `MissingExtra` if the embedded engine cannot write."""
+    """Raise `UnsupportedFeature` or `MissingExtra` if the embedded engine cannot write a table."""
     check_installed()
     version = definition.protocol[FORMAT_VERSION]
     if version not in _WRITABLE:
         what = f"Table {table} has Iceberg's format version {version}."
-        hint = "The embedded engine writes versions 2 and 3; write it with Spark."
+        hint = "Upgrade it first: table.alter().set_property('format-version', '2').commit()."
         raise UnsupportedFeature(what, hint=hint, table=table)
     for column, kind in not_written(definition.schema):
         what = f"Column {column} of table {table} has the Iceberg type {kind}."
@@ -61,45 +64,60 @@ def check_writable(definition: Definition, table: str) -> None:
 
 
 def has_defaults(definition: Definition) -> bool:
-    """Whether the format version has defaults of columns."""
+    """Return whether the table's format version has column defaults."""
     return bool(definition.protocol[FORMAT_VERSION] >= DEFAULTS_SINCE)
 
 
 def new_document(
-    head: Head, definition: Definition, location: str, *, at_ms: int, created_by: Mapping[str, Any]
+    head: Head,
+    definition: Definition,
+    location: str,
+    *,
+    at_ms: int,
+    created_by: Mapping[str, Any],
+    source: Document | None = None,
 ) -> Document:
-    """The first document of a table, which has no snapshot yet.
+    """Return the first document of a table, without a snapshot and without its own location.
 
-    `created_by` has facts about the creation, as plain JSON values.
+    `created_by` has facts about the creation, as plain JSON values. `source` is the newest document
+    of the table of which this one is a clone: numbers of snapshots and rows continue there, because
+    the shared files may contain them. Partition specs and names in files without field ids stay.
     """
     created = orjson.dumps({"at_ms": at_ms, **created_by}).decode()
+    specs = () if source is None else specs_of(source.body).values()
+    listed, default = specs_of_clone(specs, definition)
+    known = {} if source is None else source.properties
+    mapping = {NAME_MAPPING: known[NAME_MAPPING]} if NAME_MAPPING in known else {}
     body: dict[str, Any] = {
         FORMAT_VERSION: definition.protocol[FORMAT_VERSION],
         "table-uuid": head.uuid,
         "location": location,
-        "last-sequence-number": 0,
+        "last-sequence-number": 0 if source is None else source.sequence_number,
         "last-updated-ms": at_ms,
         "last-column-id": definition.schema.last_id,
         "current-schema-id": 0,
         "schemas": [schema_json(definition.schema, 0)],
-        "default-spec-id": 0,
-        "partition-specs": [spec_json(definition, 0)],
+        "default-spec-id": default,
+        "partition-specs": listed,
         "last-partition-id": last_partition_id(definition),
         "default-sort-order-id": 0,
         "sort-orders": [_UNSORTED],
-        "properties": {**properties_json(head, definition), CREATED: created},
+        "properties": {**properties_json(head, definition), **mapping, CREATED: created},
         "current-snapshot-id": None,
         "refs": {},
         "statistics": [],
         "partition-statistics": [],
     }
     if definition.protocol[FORMAT_VERSION] >= ROW_IDS_SINCE:
-        body["next-row-id"] = 0
+        body["next-row-id"] = 0 if source is None else source.next_row_id or 0
     return Document("", body)
 
 
 def properties_json(head: Head, definition: Definition) -> dict[str, str]:
-    """The table properties of a definition, with what has no other place in Iceberg."""
+    """Return the table properties for a definition.
+
+    They include what Iceberg has no other place for: name, comment, constraints, notes on columns.
+    """
     out = {k: v for k, v in definition.properties.items() if k != FORMAT_VERSION}
     out[NAME] = str(head.name)
     if definition.comment is not None:
@@ -112,9 +130,9 @@ def properties_json(head: Head, definition: Definition) -> dict[str, str]:
 
 
 def definition_of(document: Document, schema_id: int | None = None) -> Definition:
-    """The definition in a document, with its current schema or an older one.
+    """Return the definition in a document, with its current schema or the schema of `schema_id`.
 
-    Raises `CorruptTable`, `UnsupportedFeature`.
+    Raise `CorruptTable` or `UnsupportedFeature`.
     """
     body = document.body
     if document.format_version not in (1, 2, 3):
@@ -152,7 +170,7 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
 
 
 def specs_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Every partition spec that the table ever had, by id."""
+    """Return all partition specs in the body of a document, by spec id."""
     if "partition-specs" in body:
         return {s["spec-id"]: s for s in body["partition-specs"]}
     # Old tables have one spec without field ids, which count from 1000.
@@ -161,14 +179,14 @@ def specs_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
 
 
 def schemas_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Every schema that the table ever had, by id."""
+    """Return all schemas in the body of a document, by schema id."""
     if body.get("schemas"):
         return {s["schema-id"]: s for s in body["schemas"]}
     return {0: {**body["schema"], "schema-id": 0}}
 
 
 def created_of(document: Document) -> dict[str, Any]:
-    """Facts about the creation of a table by a lake; empty where no lake made it."""
+    """Return the facts about a table's creation; empty if Lakeward did not create the table."""
     try:
         found = orjson.loads(document.properties.get(CREATED, "{}"))
     except orjson.JSONDecodeError:
@@ -177,9 +195,9 @@ def created_of(document: Document) -> dict[str, Any]:
 
 
 def initial_defaults(document: Document, schema: Schema) -> dict[int, Value]:
-    """The `initial-default` of each field of `schema` that has one in the metadata, by field id.
+    """Return the `initial-default` of each field of `schema` that has one in the metadata, by id.
 
-    It is the value of the column in files that were written before the column was added.
+    It is the value of a column in files that were written before the column was added.
     """
     found: dict[int, Any] = {}
     _collect_defaults(list(schemas_of(document.body).values()), found)

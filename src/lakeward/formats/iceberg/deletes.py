@@ -1,13 +1,13 @@
-"""Which delete files apply to a data file, and the deletion vectors in Puffin files.
+"""Finds the delete files that apply to a data file, and reads deletion vectors in Puffin files.
 
-A position delete applies to data files with the same or a lower data sequence number, and to the
-files that it names. An equality delete applies to data files with a lower sequence number: rows
+A position delete applies to data files with the same or a lower data sequence number, and only to
+those that it lists. An equality delete applies to data files with a lower sequence number: rows
 that are written together with it, or later, stay. Both apply within their own partition; equality
 deletes of an unpartitioned spec apply to all data files.
 
-A Puffin file is a sequence of blobs, with a JSON footer that says where each begins and what it is
-for. A vector's blob is framed as in a Delta file of vectors: length, magic number, Roaring bitmap
-and checksum.
+A Puffin file is a sequence of blobs, with a JSON footer that gives offset, length and type of each.
+A vector's blob is framed as in a Delta file of vectors: length, magic number, Roaring bitmap and
+checksum.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DELETE_FILES: Final = "delete_files"
 """The key of a deletion vector: the delete files that apply, each with its path and format."""
 EQUALITY_IDS: Final = "equality_ids"
-"""The key of an equality delete in there: the ids of the fields that are compared."""
+"""The key, in an entry of `delete_files`, of the ids of the fields that are compared."""
 _MAGIC: Final = b"PFA1"
 _VECTOR: Final = "deletion-vector-v1"
 _LENGTH: Final = struct.Struct(">I")
@@ -51,7 +51,7 @@ class DeleteIndex:
         }
 
     def add(self, entry: Any) -> None:
-        """Add a manifest's entry of a delete file. Raises `UnsupportedFeature`."""
+        """Add a manifest entry of a delete file; raise `UnsupportedFeature` for unknown formats."""
         found = entry.data_file
         is_equality = found.content.name == "EQUALITY_DELETES"
         formats = ("PARQUET",) if is_equality else ("PARQUET", "PUFFIN")
@@ -66,7 +66,7 @@ class DeleteIndex:
             self._positions.add_delete_file(entry, partition_key=found.partition)
 
     def applying(self, entry: Any) -> list[dict[str, Any]]:
-        """Paths and formats of the delete files that apply to a data file, sorted."""
+        """Return path and format of the delete files that apply to a data file, sorted by path."""
         found, sequence = entry.data_file, entry.sequence_number or 0
         positions = self._positions.for_data_file(sequence, found, partition_key=found.partition)
         out = [{"path": d.file_path, "format": d.file_format.name} for d in positions]
@@ -82,15 +82,15 @@ def _is_same_partition(deletes: Any, data: Any) -> bool:
 
 
 def _partition(file: Any) -> tuple[Any, ...]:
-    """A value that identifies a partition; NaN, which does not equal itself, by its name."""
+    """Return a value that identifies a partition; "NaN" stands for NaN, which equals nothing."""
     values = [file.partition[i] for i in range(len(file.partition))]
     return (file.spec_id or 0, *("NaN" if v != v else v for v in values))
 
 
 def puffin_vector(data: bytes, path: str, of: str) -> BitMap64:
-    """The deleted positions of the data file `of` in the Puffin file `path`.
+    """Return the deleted positions of the data file `of` in the Puffin file `path`.
 
-    Raises `CorruptTable`, and `UnsupportedFeature` for compressed ones.
+    Raises `CorruptTable`, and `UnsupportedFeature` for compressed vectors.
     """
     from pyroaring import BitMap64
 
@@ -125,7 +125,7 @@ def _blobs(data: bytes, path: str) -> list[dict[str, Any]]:
 
 
 def _framed(blob: bytes, path: str) -> bytes:
-    """A vector's bytes, after checking their length and checksum."""
+    """Return a vector's bytes, after checking their length and checksum."""
     data = blob[_LENGTH.size : -_LENGTH.size]
     sound = len(blob) > 2 * _LENGTH.size and _LENGTH.unpack_from(blob)[0] == len(data)
     if not sound or zlib.crc32(data) != _LENGTH.unpack_from(blob, len(blob) - _LENGTH.size)[0]:

@@ -1,4 +1,4 @@
-"""A table's metadata document, and the next one derived from it.
+"""A table's metadata document, and how the next document is derived from it.
 
 A document grows with every snapshot, while a commit changes little of it. So the growing lists are
 kept as JSON text: the next document copies them and appends one entry.
@@ -23,8 +23,12 @@ _METADATA_LOG: Final = b'],"metadata-log":['
 _END: Final = b"]}"
 SNAPSHOT: Final = b'{"snapshot-id":'
 _ROW_IDS_SINCE: Final = 3
-"""The format version from which on every row has an id."""
+"""The first format version in which every row has an id."""
 _LISTS: Final = ("snapshots", "snapshot-log", "metadata-log")
+
+
+_OF_VERSION_1: Final = ("schema", "partition-spec")
+"""Keys of format version 1 that later versions replace by other keys."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,11 @@ class Document:
     Attributes:
         location: The document's full path.
         body: Everything except the growing lists.
-        snapshots: Oldest first, as JSON text with commas between them.
-        snapshot_log: Which snapshot was current from when, in the same form.
-        metadata_log: The previous documents, each as JSON text.
-        current: The current snapshot.
-        forgotten: Documents that the previous document listed and this one does not.
+        snapshots: All snapshots, oldest first, as JSON objects separated by commas.
+        snapshot_log: The times from which on each snapshot was current, in the same form.
+        metadata_log: Entries for the previous documents, each as JSON text.
+        current: The current snapshot; None before the first.
+        forgotten: Locations of documents that the previous document listed and this one does not.
     """
 
     location: str
@@ -51,17 +55,17 @@ class Document:
 
     @property
     def format_version(self) -> int:
-        """Of Iceberg's specification."""
+        """The version of Iceberg's specification that the table follows."""
         return int(self.body["format-version"])
 
     @property
     def uuid(self) -> str:
-        """The table's own id; empty where an old one has none."""
+        """The table's UUID; empty for a table of format version 1 that has none."""
         return str(self.body.get("table-uuid") or "")
 
     @property
     def sequence_number(self) -> int:
-        """Of the newest snapshot."""
+        """The sequence number of the newest snapshot."""
         return int(self.body.get("last-sequence-number", 0))
 
     @property
@@ -71,21 +75,21 @@ class Document:
 
     @property
     def current_id(self) -> int | None:
-        """Id of the current snapshot."""
+        """The id of the current snapshot; None before the first."""
         return None if self.current is None else int(self.current["snapshot-id"])
 
     @property
     def updated_ms(self) -> int:
-        """When it was written, by its writer's clock."""
+        """The time in milliseconds when the document was written, by its writer's clock."""
         return int(self.body["last-updated-ms"])
 
     @property
     def properties(self) -> dict[str, str]:
-        """Table properties."""
+        """The table properties."""
         return dict(self.body.get("properties") or {})
 
     def encode(self) -> bytes:
-        """The document's bytes."""
+        """Return the document as the bytes of its file."""
         return b"".join(
             (
                 orjson.dumps(self.body)[:-1],
@@ -102,21 +106,26 @@ class Document:
     def after(
         self, location: str, updated_ms: int, changes: Mapping[str, Any] | None = None
     ) -> Document:
-        """The next document, with some keys of its body changed."""
-        entry = {"timestamp-ms": self.updated_ms, "metadata-file": self.location}
+        """Return the next document, at `location` and with `changes` of keys of its body."""
+        body = {**self.body, **(changes or {}), "last-updated-ms": updated_ms}
+        if body["format-version"] > 1:
+            body = {k: v for k, v in body.items() if k not in _OF_VERSION_1}
+        return replace(self, location=location, body=body).following(self)
+
+    def following(self, before: Document) -> Document:
+        """Return this document with the metadata log of a document that follows `before`."""
+        entry = {"timestamp-ms": before.updated_ms, "metadata-file": before.location}
         most = max(1, int(self.properties.get(PREVIOUS_VERSIONS, "100")))
-        log = (*self.metadata_log, orjson.dumps(entry))
+        log = (*before.metadata_log, orjson.dumps(entry))
         gone = (orjson.loads(e).get("metadata-file") for e in log[:-most])
         return replace(
             self,
-            location=location,
-            body={**self.body, **(changes or {}), "last-updated-ms": updated_ms},
             metadata_log=log[-most:],
             forgotten=tuple(str(name) for name in gone if name),
         )
 
     def with_snapshot(self, snapshot: Mapping[str, Any]) -> Document:
-        """The document with one more snapshot, current on the main branch."""
+        """Return the document with one more snapshot, which is current on the main branch."""
         number = snapshot["snapshot-id"]
         main = {**(self.body.get("refs") or {}).get("main", {"type": "branch"})}
         entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": number}
@@ -136,13 +145,20 @@ class Document:
             current=snapshot,
         )
 
+    def with_referred_snapshots(self) -> Document:
+        """Return the document with only its current snapshot and those of branches and tags."""
+        refs = (self.body.get("refs") or {}).values()
+        kept = {self.current_id, *(int(ref["snapshot-id"]) for ref in refs)}
+        found = [orjson.dumps(s) for n, s in self.all_snapshots().items() if n in kept]
+        return replace(self, snapshots=b",".join(found))
+
     def all_snapshots(self) -> dict[int, dict[str, Any]]:
-        """Every snapshot by its id, in the order of the document."""
+        """Return all snapshots by their ids, in the order of the document."""
         return {s["snapshot-id"]: s for s in orjson.loads(b"[%s]" % self.snapshots)}
 
 
 def parse(location: str, data: bytes) -> Document:
-    """The document of a metadata file. Raises `CorruptTable`."""
+    """Return the document in a metadata file, which may be gzipped; raise `CorruptTable`."""
     try:
         if location.endswith(".gz.metadata.json") or data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
@@ -177,7 +193,9 @@ def parse(location: str, data: bytes) -> Document:
 
 
 def _as_encoded(location: str, data: bytes) -> Document | None:
-    """A document in the form of `encode`, without parsing snapshots before the newest.
+    """Return a document that `encode` wrote, without parsing snapshots before the newest.
+
+    Return None for a file in another form.
 
     JSON escapes quotes inside of strings, so no string can look like the marks between the lists.
     """

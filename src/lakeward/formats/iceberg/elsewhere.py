@@ -1,4 +1,4 @@
-"""Tables of other catalogs, opened by pyiceberg; nothing is changed there."""
+"""Finds tables in other catalogs, by pyiceberg; the catalogs are not changed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from lakeward.formats.iceberg.extra import pyiceberg
 _HIDDEN: Final = "***"
 _PASSWORD: Final = re.compile(r"://[^/@\s]*?:(?P<secret>[^@\s]+)@")
 _PLAIN: Final = ("type", "name", "py-catalog-impl", "init_catalog_tables")
-"""Properties that are no secrets."""
+"""Properties that are not secret."""
 
 
 def pointer_in(properties: Mapping[str, str], identifier: str) -> str:
-    """The current metadata document of a table, given as `namespace.table`, in another catalog.
+    """Return the address of a table's current metadata document in another catalog.
 
-    `properties` are those of pyiceberg's `load_catalog`; `name` is the catalog's own name. Raises
-    `TableNotFound`, `InvalidInput` if the catalog cannot be opened, and `StorageError`.
+    `identifier` is `namespace.table`. `properties` are those of pyiceberg's `load_catalog`; `name`
+    among them is the catalog's name. Raises `TableNotFound`, `InvalidInput` if the catalog cannot
+    be opened, and `StorageError`.
     """
-    # pyiceberg makes the tables of a SQL catalog where they are missing unless it is asked not to.
+    # By default pyiceberg creates the tables of a SQL catalog if they are missing.
     asked = {"init_catalog_tables": "false", **properties}
     name = str(asked.pop("name", "default"))
     missing = pyiceberg("exceptions")
@@ -53,7 +54,7 @@ def _close(catalog: Any) -> None:
 
 
 def _without_secrets(error: Exception, properties: Mapping[str, str]) -> str:
-    """An error's message without the values of the catalog's properties, which may be secret."""
+    """Return an error's message with the values of properties, which may be secret, hidden."""
     text = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     values = [str(v) for k, v in properties.items() if k not in _PLAIN]
     secrets = {m["secret"] for v in values for m in _PASSWORD.finditer(v)}

@@ -1,12 +1,13 @@
 """Decides which snapshots a metadata document lists, so that it does not grow with history.
 
 The log has all versions. For other engines a document lists the newest snapshots, all snapshots up
-to an age, and those that branches and tags name. Manifest lists of snapshots that are no longer
+to an age, and those that branches and tags refer to. Manifest lists of snapshots that are no longer
 listed stay until vacuum retires their versions, so Lakeward can still restore them.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -15,14 +16,17 @@ import orjson
 
 from lakeward.errors import InvalidInput
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, SNAPSHOT, Document
+from lakeward.formats.properties import SNAPSHOT_AGE, SNAPSHOTS
+from lakeward.model.commit import CommitInfo
 from lakeward.model.duration import to_milliseconds
 
-SNAPSHOTS: Final = "lakeward.snapshots"
-SNAPSHOT_AGE: Final = "lakeward.snapshot-age"
 DELETE_DOCUMENTS: Final = "write.metadata.delete-after-commit.enabled"
+LIST: Final = "manifest_list"
+"""The key, in `extra` of a commit, of its manifest list's name, if not of the usual form."""
+_SUFFIX: Final = ".avro"
 _KEPT: Final = 100
 _SLACK: Final = 4
-"""A document is shortened when it has this part more snapshots than it should."""
+"""A document is shortened if its snapshots exceed the limit by more than `limit // _SLACK`."""
 _STATISTICS: Final = ("statistics", "partition-statistics")
 
 
@@ -63,13 +67,37 @@ def bounded(document: Document, at_ms: int, *, slack: bool = True) -> Document:
 
 
 def joined(items: Iterable[Mapping[str, Any]]) -> bytes:
-    """JSON text of a list's items, with commas between them."""
+    """Return the items of a list as JSON text, separated by commas."""
     return b",".join(orjson.dumps(item) for item in items)
 
 
-def list_name(location: str, snapshot_id: int, transaction_id: str) -> str:
+def list_name(location: str, snapshot_id: int, info: CommitInfo) -> str:
     """Return the path of the manifest list of a snapshot that Lakeward wrote."""
-    return f"{location}/{METADATA_DIRECTORY}/snap-{snapshot_id}-{transaction_id}.avro"
+    name = (info.extra or {}).get(LIST) or _usual(snapshot_id, info.transaction_id)
+    return f"{location}/{METADATA_DIRECTORY}/{name}"
+
+
+def new_list_name(location: str, snapshot_id: int, transaction_id: str, *, chosen: bool) -> str:
+    """Return the path of a new manifest list; unique if a client has `chosen` the snapshot's id.
+
+    A client that got no response sends its commit again with the same ids. The first attempt may
+    have written a list of other manifests, and may still be running.
+    """
+    name = _usual(snapshot_id, transaction_id)
+    if chosen:
+        name = f"{name.removesuffix(_SUFFIX)}.{secrets.token_hex(4)}{_SUFFIX}"
+    return f"{location}/{METADATA_DIRECTORY}/{name}"
+
+
+def list_extra(snapshot: Mapping[str, Any], transaction_id: str) -> dict[str, str]:
+    """Return the entries of a commit's `extra` by which `list_name` finds the manifest list."""
+    name = str(snapshot.get("manifest-list", "")).rpartition("/")[2]
+    usual = _usual(snapshot["snapshot-id"], transaction_id)
+    return {LIST: name} if name and name != usual else {}
+
+
+def _usual(snapshot_id: int, transaction_id: str) -> str:
+    return f"snap-{snapshot_id}-{transaction_id}{_SUFFIX}"
 
 
 def _since_missing(log: list[dict[str, Any]], ids: set[int]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from lakeward.errors import MissingExtra
 
 @cache
 def pyiceberg(module: str) -> ModuleType:
-    """One of pyiceberg's modules. Raises `MissingExtra`."""
+    """Return a module of pyiceberg; raise `MissingExtra` if pyiceberg is not installed."""
     try:
         return import_module(f"pyiceberg.{module}")
     except ModuleNotFoundError as error:

@@ -1,7 +1,8 @@
-"""Checks Avro files of strangers before they are decoded.
+"""Checks Avro files of other writers before they are decoded.
 
 pyiceberg's fast decoder trusts the lengths in a file: for some broken manifests it reads beyond the
-bytes and ends the process. Here each record is read once by the slow decoder, which does not.
+buffer and crashes the process. Here each record is read once by the slow decoder, which raises an
+error instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _SYNC_BYTES: Final = 16
 
 
 def check_avro(data: bytes) -> None:
-    """Raise an error, of any kind, unless the bytes are a whole Avro file."""
+    """Raise an error, of any kind, unless the bytes are a complete Avro file."""
     avro, exact = pyiceberg("avro.file"), pyiceberg("avro.decoder").StreamingBinaryDecoder
     decoder = exact(data)
     header = header_reader().read(decoder)
@@ -42,7 +43,7 @@ def check_avro(data: bytes) -> None:
 
 
 def _items_take_bytes(schema: Any) -> bool:
-    """Whether no list or map has items without bytes: reading its items might never end."""
+    """Return whether items of every list and map take bytes; reading others might not end."""
     if isinstance(schema, list):
         return all(map(_items_take_bytes, schema))
     if not isinstance(schema, dict):
@@ -57,7 +58,7 @@ def _items_take_bytes(schema: Any) -> bool:
 
 def _takes_bytes(schema: Any) -> bool:
     if not isinstance(schema, dict):
-        # A union has the number of its branch.
+        # A union takes bytes: it begins with the number of its branch.
         return schema != "null"
     match schema.get("type"):
         case "record":

@@ -1,7 +1,7 @@
-"""Tags and branches that other engines made of an Iceberg table, and the files that they need.
+"""Tags and branches that other engines made in an Iceberg table, and the files that they need.
 
-The log does not know them: a tag is no version, and the snapshots of a branch are none of the
-table's versions. So what they need is read from their manifests.
+They are not in the log, and the snapshots of a branch are not versions of the table. So the files
+that they need are read from their manifests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAIN = "main"
 
 
 def foreign_refs(context: LakeContext, session: Session, head: Head) -> dict[str, int]:
-    """Return the refs of a head's document that are not the lake's, with their snapshots."""
+    """Return the refs of a head's document that are not the lake's, with their snapshot ids."""
     if head.pointer is None:
         return {}
     own = {_MAIN, *tags.names_of(session, head.table_id)}
@@ -28,7 +28,7 @@ def foreign_refs(context: LakeContext, session: Session, head: Head) -> dict[str
 
 
 def files_of_refs(context: LakeContext, head: Head, refs: Mapping[str, int]) -> Iterator[str]:
-    """Return the data and delete files of the refs' snapshots, as the log names files."""
+    """Yield the data and delete files of the refs' snapshots, by their paths in the log."""
     if not refs:
         return
     location = context.storage.uri(head.location)

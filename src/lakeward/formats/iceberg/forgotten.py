@@ -1,7 +1,7 @@
 """Finds metadata files that neither the current document nor a readable version refers to.
 
-These are documents that newer ones no longer name, manifest lists of versions that vacuum retired,
-manifests that only such lists name, and files of transactions that were not ratified.
+These are documents that newer ones no longer list, manifest lists of versions that vacuum retired,
+manifests that only such lists contain, and files of transactions that were not ratified.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from lakeward.formats.iceberg.expiry import list_name
 from lakeward.formats.iceberg.hints import document_number
 from lakeward.formats.iceberg.metadata import document_of, reader
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
-from lakeward.log import branches, commits, retired, tags, transactions
+from lakeward.log import commits, retired, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import CommitInfo, Head, TransactionState
 
 _RETURNING: Final = ("RESTORE", "UNDO")
-_LIST: Final = re.compile(r"snap-\d+-([A-Za-z0-9_-]+)\.avro")
-_MANIFEST: Final = re.compile(r"([A-Za-z0-9_-]+?)-[0-9a-f]{4}-m\d+\.avro")
+_LIST: Final = re.compile(r"snap-\d+-([A-Za-z0-9_-]+)(?:\.[0-9a-f]{8})?\.avro")
+_MANIFEST: Final = re.compile(r"([A-Za-z0-9_-]+?)-(?:[0-9a-f]{4}){1,2}-m\d+\.avro")
 
 
 def forgotten_files(context: LakeContext, session: Session, head: Head) -> list[str]:
-    """Return the names, below the table's directory, of metadata files that nobody needs."""
+    """Return the paths, below the table's directory, of metadata files that can be deleted."""
     directory = f"{head.location}/{METADATA_DIRECTORY}"
     listed = [f.path.rpartition("/")[2] for f in context.storage.listing(directory)]
     document = document_of(context, head)
@@ -69,7 +69,7 @@ class _Looking:
         return found is not None and self._is_over(found[1])
 
     def _is_over(self, transaction_id: str) -> bool:
-        """Return whether a transaction's versions are retired, or it was never ratified."""
+        """Return whether a transaction ended without a commit, or its versions are all expired."""
         row = transactions.get(self._session, transaction_id)
         if row is None or row.state is TransactionState.OPEN:
             return False
@@ -81,23 +81,23 @@ class _Looking:
 
 
 def _kept_lists(context: LakeContext, session: Session, head: Head) -> Iterator[str]:
-    """Yield the manifest lists of kept versions that may name manifests of retired ones.
+    """Yield the manifest lists of readable versions that may contain manifests of retired ones.
 
-    These are the first version that is kept, versions that are held, and readable versions that
-    brought back an older one, because a restore may use its manifests again.
+    Manifests are reused from version to version, so these are the first versions after retired
+    ones, and versions that restored an older one, whose manifests a restore may reuse.
     """
     table_id, root = head.table_id, context.storage.uri(head.location)
-    held = tags.held_versions(session, table_id) | branches.held_versions(session, table_id)
+    first = retired.first_readable(session, table_id)
     returned = {
         c.version
         for operation in (*_RETURNING, "TRANSACTION")
         for c in commits.newest_of(session, table_id, operation, limit=head.version + 1)
         if _brings_back(c.info) and not retired.is_retired(session, table_id, c.version)
     }
-    for version in sorted({retired.kept_from(session, table_id), *held, *returned}):
+    for version in sorted({*first, *returned}):
         found = commits.newest_commit_with(session, table_id, version, SNAPSHOT_ID)
         if found is not None and found.info.extra and found.info.extra[SNAPSHOT_ID] is not None:
-            place = list_name(root, found.info.extra[SNAPSHOT_ID], found.info.transaction_id)
+            place = list_name(root, found.info.extra[SNAPSHOT_ID], found.info)
             if context.storage.exists(context.storage.path_of(place)):
                 yield place
 

@@ -1,8 +1,9 @@
-"""Iceberg's side of the format contract: metadata files, and a pointer in the lake's catalog.
+"""Implements the format contract for Iceberg: metadata files, and a pointer in the lake's catalog.
 
-All of it happens while the table's head and its row in the catalog are locked, so the document that
-a commit continues is the newest, and moving the pointer cannot fail. Until the database transaction
-commits, no reader reaches the files; if it does not, they are litter that names its transaction.
+A commit holds locks on the table's head and its row in the catalog, so the document that it
+continues is the newest, and updating the pointer cannot fail. Until the database transaction
+commits, no reader finds the new files. If it does not commit, the files can be deleted; their names
+have the transaction's id.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Format, Ratified, TakeOver
 from lakeward.formats.iceberg import tagging
 from lakeward.formats.iceberg.adopting import IcebergAdoption
-from lakeward.formats.iceberg.altering import IcebergAlterations
+from lakeward.formats.iceberg.altering import IcebergAlterations, with_former_fields
 from lakeward.formats.iceberg.defining import IcebergDefinitions
 from lakeward.formats.iceberg.definition import (
     check_writable,
@@ -25,6 +26,7 @@ from lakeward.formats.iceberg.definition import (
 )
 from lakeward.formats.iceberg.deletes import DELETE_FILES
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.expiry import list_extra
 from lakeward.formats.iceberg.foreign_refs import files_of_refs, foreign_refs
 from lakeward.formats.iceberg.forgotten import forgotten_files
 from lakeward.formats.iceberg.hints import document_number, publish_hint
@@ -47,7 +49,7 @@ from lakeward.formats.iceberg.publication import Next, first_files, following
 from lakeward.formats.iceberg.restoring import returning
 from lakeward.formats.iceberg.row_ids import row_ids
 from lakeward.formats.iceberg.summary import ANCHOR, COUNTED, SEQUENCE, SNAPSHOT_ID, VERSION
-from lakeward.log import catalog, commits, files, heads
+from lakeward.log import branches, catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
 from lakeward.log.database import Session
 from lakeward.model.commit import Commit, Head
@@ -72,6 +74,10 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
         """Check the format version and the types of columns."""
         check_writable(definition, table)
 
+    def restored(self, current: Definition, wanted: Definition) -> Definition:
+        """Return the older definition, with all partition fields that the table ever had."""
+        return with_former_fields(super().restored(current, wanted), current)
+
     def row_ids(self, storage: Storage, head: Head, definition: Definition) -> RowIds | None:
         """Return the columns of row lineage, for tables of format version 3."""
         return row_ids(storage, head, definition)
@@ -79,7 +85,7 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
     ) -> Ratified:
-        """Write the metadata, and enter it into the catalog or move the pointer to it."""
+        """Write the metadata, and insert or update the pointer to it in the catalog."""
         written = _begin if member.commit.version == 0 else _extend
         member = written(context, session, member, metadata_files)
         heads.set_published(session, member.head.table_id, member.commit.version)
@@ -105,7 +111,7 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
     ) -> None:
         """Write the version hint; the metadata was written before the commit was ratified.
 
-        Deletes documents that the new one no longer names.
+        Delete documents that the new one no longer lists.
         """
         publish_hint(context, member.head)
         forget_documents(context, member.head, background)
@@ -187,12 +193,12 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
         return vector_id(vector)
 
     def occupies(self, storage: Storage, location: str) -> str | None:
-        """Look for metadata documents that a commit was acknowledged for."""
+        """Return what occupies a location: `Iceberg metadata` of acknowledged commits, or None."""
         found = Candidates.at(storage, location)
         return "Iceberg metadata" if found.names and not found.are_litter() else None
 
     def names_table(self, path: str) -> bool:
-        """Return whether a path names a metadata document."""
+        """Return whether a path is that of a metadata document."""
         last = path.rpartition("/")[2]
         return document_number(last) is not None or last.endswith(".metadata.json")
 
@@ -202,7 +208,7 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
         return candidates.newest()[0].location if expected or candidates.names else None
 
     def leave(self, context: LakeContext, session: Session, head: Head) -> None:
-        """Delete the table's row, if it is the table's."""
+        """Delete the row of the table's name in the catalog, if it belongs to this table."""
         pointer = catalog.lock(session, head.name)
         if pointer is not None and (pointer == head.pointer or is_of(context, head, pointer)):
             catalog.delete(session, head.name)
@@ -227,7 +233,12 @@ def _begin(
     }
     at_ms = member.commit.timestamp_ms
     document = new_document(
-        head, member.definition, place.location, at_ms=at_ms, created_by=created_by
+        head,
+        member.definition,
+        place.location,
+        at_ms=at_ms,
+        created_by=created_by,
+        source=_source(context, session, head),
     )
     made = first_files(document, place)
     catalog.insert(session, head.name, made.document.location)
@@ -237,10 +248,17 @@ def _begin(
     return replace(member, head=replace(head, pointer=made.document.location))
 
 
+def _source(context: LakeContext, session: Session, head: Head) -> Document | None:
+    """Return the newest document of the table of which a table is a clone; None if it is none."""
+    number = branches.clone_source(session, head.table_id)
+    source = None if number is None else heads.by_id(session, number)
+    return None if source is None else document_of(context, source)
+
+
 def _extend(
     context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
 ) -> Ratified:
-    """Write a commit's snapshot and document, and move the pointer to it."""
+    """Write a commit's snapshot and document, and update the pointer to the document."""
     head, commit = member.head, member.commit
     document = document_of(context, head)
     # The snapshot counts files and bytes by itself.
@@ -311,9 +329,10 @@ def _sequence(session: Session, head: Head, version: int) -> int | None:
 
 
 def _extra(document: Document, commit: Commit) -> dict[str, object]:
-    """Return what the log keeps of the snapshot that a commit became."""
+    """Return the facts about a commit's snapshot that the log keeps."""
     extra: dict[str, object] = dict(commit.info.extra or {})
     if document.current is not None:
         extra[SNAPSHOT_ID] = document.current["snapshot-id"]
         extra[SEQUENCE] = document.current["sequence-number"]
+        extra |= list_extra(document.current, commit.info.transaction_id)
     return extra

@@ -1,9 +1,9 @@
-"""The hint beside an Iceberg table's metadata, which names the newest document.
+"""The file `version-hint.text` of an Iceberg table, which refers to the newest document.
 
 The catalog decides which document is current; the hint is for readers that have only the files, and
-for a lake whose store was lost. It is written after a commit is ratified and before that is
-acknowledged, so a document beyond it was acknowledged to nobody. It is not synced: a power cut may
-leave an older one.
+for a lake whose store was lost. It is written after a commit is ratified and before the commit is
+acknowledged, so a commit with a newer document was never acknowledged. It is not synced: after a
+power cut it may be older.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DOCUMENT: Final = re.compile(r"v?(\d+)(?:-[\w-]+)?(?:\.gz)?\.metadata\.json(?:\
 
 
 def publish_hint(context: LakeContext, head: Head) -> None:
-    """Write a head's document into the hint, unless the hint names a later one."""
+    """Write a head's document into the hint, unless the hint refers to a later one."""
     if head.pointer is None:
         return
     text = hint_text(head.pointer)
@@ -40,10 +40,10 @@ def publish_hint(context: LakeContext, head: Head) -> None:
 
 
 def renew_hints(context: LakeContext) -> None:
-    """Write the log's newest document into every hint that names another.
+    """Write the log's newest document into every hint that refers to another.
 
     The process that ratified it may have died before it wrote the hint. After an older store was
-    put back the hint is newer than the log, and is set back. Failures are only reported.
+    restored, the hint is newer than the log, and is set back. Failures are only logged.
     """
     with context.database.read() as session:
         tables = heads.of_format(session, "iceberg")
@@ -56,12 +56,12 @@ def renew_hints(context: LakeContext) -> None:
 
 
 def hint_text(location: str) -> str:
-    """The content of the hint for a document."""
+    """Return the content of the hint for a document."""
     return location.rpartition("/")[2].removesuffix(".metadata.json")
 
 
 def document_number(name: str) -> int | None:
-    """The number in a document's file name; None if the name is no document's."""
+    """Return the number in a document's file name; None for other files."""
     found = _DOCUMENT.fullmatch(name.rpartition("/")[2])
     return int(found[1]) if found else None
 

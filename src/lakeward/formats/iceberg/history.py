@@ -1,8 +1,9 @@
-"""An existing Iceberg table, read into the log's types: its history, or foreign commits.
+"""Reads an existing Iceberg table into the log's types: its history, or foreign commits.
 
 A version of the log is a state of the main branch. A table that a lake made has version 0, the
-empty table, before its first snapshot. Snapshots that a lake wrote have their version numbers; for
-numbers without a snapshot, because it was expired or no rows changed, empty commits are inserted.
+empty table, before its first snapshot. Snapshots that a lake wrote record their version numbers;
+for numbers without a snapshot, because it was expired or no rows changed, empty commits are
+inserted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from lakeward.model.schema import Schema
 
 
 def read_history(document: Document, source: ManifestReader) -> TableHistory:
-    """A table's history, as far back as its snapshots can be read.
+    """Return a table's history, as far back as its snapshots can be read.
 
     If metadata of an old snapshot is missing or damaged, the history begins after it. Raises
     `CorruptTable`, `UnsupportedFeature`.
@@ -64,7 +65,7 @@ def read_history(document: Document, source: ManifestReader) -> TableHistory:
 
 
 def _begun(document: Document, source: ManifestReader, stops: Sequence[Stop]) -> _Building:
-    """The beginning of a history of some states."""
+    """Return a history for the given states; it has a version 0 if the table began empty."""
     first = _first_version(document, stops)
     history = TableHistory(
         uuid=str(document.body.get("table-uuid") or ""),
@@ -92,10 +93,10 @@ def read_drift(
     version: int,
     timestamp_ms: int,
 ) -> list[ForeignActions]:
-    """Foreign commits since the document that the log knows, oldest first.
+    """Return the foreign commits since the document `known`, oldest first.
 
-    `definition`, `version` and `timestamp_ms` are those of the log's newest version, for which the
-    document `known` stands. Raises `CorruptTable`, `UnsupportedFeature`.
+    `known` is the document of the log's newest version; `definition`, `version` and `timestamp_ms`
+    are those of that version. Raises `CorruptTable`, `UnsupportedFeature`.
     """
     previous, now = source.manifests(known.current), definition
     out: list[ForeignActions] = []
@@ -140,9 +141,9 @@ def read_anew(
     version: int,
     timestamp_ms: int,
 ) -> list[ForeignActions]:
-    """All foreign changes as one commit, where the known document, or its metadata, is gone.
+    """Return all foreign changes as one commit, if the log's document or its metadata is gone.
 
-    `live` are the log's files at its newest version.
+    `live` are the log's files at its newest version. The list is empty if nothing changed.
     """
     current = None if document.current is None else dict(document.current)
     stop = Stop(current, document.updated_ms)
@@ -181,7 +182,7 @@ class _Building:
         self._timestamp_ms = -1
 
     def empty(self, stops: Sequence[Stop]) -> None:
-        """Add version 0 of a table that has no snapshot there."""
+        """Add an empty version 0, for a table whose version 0 has no snapshot."""
         schema_id = stops[0].snapshot.get("schema-id") if stops and stops[0].snapshot else None
         at_ms = stops[0].at_ms - 1 if stops else self._document.updated_ms
         created = created_of(self._document)
@@ -190,7 +191,7 @@ class _Building:
         self._commit(created.get("at_ms", at_ms), creation_info(self._history.uuid, created))
 
     def add(self, stop: Stop) -> None:
-        """Add a state as the next version."""
+        """Add a state as the next version, after empty commits for missing versions."""
         meant = None if stop.again else version_of(stop)
         while meant is not None and self._version < meant:
             self._commit(self._timestamp_ms + 1, gap_info(self._history.uuid, self._version))
@@ -213,13 +214,13 @@ class _Building:
         self._commit(stop.at_ms, snapshot_info(stop, version))
 
     def done(self) -> TableHistory:
-        """The history, up to the current definition."""
+        """Return the history, up to the current definition."""
         if self._define(definition_of(self._document)):
             self._commit(self._document.updated_ms, settings_info(self._document))
         return replace(self._history, version=self._version - 1)
 
     def _define(self, definition: Definition) -> bool:
-        """Set the definition from the next version on; returns whether it changed."""
+        """Set the definition from the next version on; return whether it changed."""
         known = self._history.definitions
         if known:
             definition = _continued(definition, known[-1][1])
@@ -241,7 +242,7 @@ def _definition_at(document: Document, stop: Stop) -> Definition:
 
 
 def _first_version(document: Document, stops: Sequence[Stop]) -> int:
-    """The version of the first state, or 0 where an empty table comes before it."""
+    """Return the version of the first state, or 0 if an empty version 0 is before it."""
     numbers = [(i, n) for i, s in enumerate(stops) if not s.again and (n := version_of(s))]
     if numbers:
         place, number = numbers[0]
@@ -252,7 +253,7 @@ def _first_version(document: Document, stops: Sequence[Stop]) -> int:
 
 
 def _begins_empty(document: Document, stops: Sequence[Stop]) -> bool:
-    """Whether the oldest snapshot left is the first one of a table that a lake made."""
+    """Return whether the oldest remaining snapshot is the first of a table that a lake made."""
     if CREATED not in document.properties or not stops or stops[0].snapshot is None:
         return False
     first = stops[0].snapshot
@@ -260,7 +261,7 @@ def _begins_empty(document: Document, stops: Sequence[Stop]) -> bool:
 
 
 def _continued(definition: Definition, before: Definition) -> Definition:
-    """A definition that follows another one of the same table.
+    """Return a definition with the choice of indexed columns of the previous one.
 
     A column that is not indexed stays so: files without rows in the index would count as all null.
     """
@@ -282,12 +283,12 @@ def _continued(definition: Definition, before: Definition) -> Definition:
 
 
 def is_another(definition: Definition, before: Definition) -> bool:
-    """Whether a document's definition differs from the one in the log."""
+    """Return whether the definition in a metadata file differs from the one in the log."""
     return _bare(definition) != _bare(before)
 
 
 def _bare(definition: Definition) -> Definition:
-    """The parts of a definition that a document and the log must agree upon."""
+    """Return only the parts of a definition in which a document and the log must agree."""
     fields = (replace(f, indexed=False) for f in definition.schema.fields)
     return replace(
         definition,

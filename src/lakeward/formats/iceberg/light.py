@@ -1,4 +1,4 @@
-"""What the store knows of Iceberg tables, and the hints beside their metadata."""
+"""The part of the Iceberg format that needs only the store and the version hints."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 class LightIceberg(LightFormat):
-    """Apache Iceberg tables, as the store knows them."""
+    """Methods for Iceberg tables that need the store alone."""
 
     name: ClassVar[str] = "iceberg"
 
     def recover(self, context: LakeContext) -> None:
-        """Renew the hints of tables whose committer died before it wrote them."""
+        """Write the version hints of tables whose committing process died before it wrote them."""
         renew_hints(context)
 
     def to_follow(self, session: Session) -> list[Head]:
-        """Return the tables whose pointer another writer moved."""
+        """Return the heads of tables whose pointer another writer changed."""
         return heads.moved(session)
 
     def may_have_moved(self, session: Session, head: Head) -> bool:
-        """Compare the catalog's pointer with the log's."""
+        """Return whether the catalog's pointer differs from the log's."""
         return catalog.pointer(session, head.name) != head.pointer
 
     def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
-        """Return the snapshot of a version, or of the newest one before it that has a snapshot."""
+        """Return the snapshot id of a version, or of the newest version before it that has one."""
         with context.database.read() as session:
             found = commits.newest_with(session, head.table_id, version, SNAPSHOT_ID)
         return None if found is None else int(found)

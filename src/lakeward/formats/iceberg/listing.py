@@ -1,7 +1,7 @@
-"""The files of snapshots as the log's data files, and the difference of two snapshots.
+"""Lists the files of snapshots as the log's data files, and the difference of two snapshots.
 
-Only manifests that one of the two snapshots does not have are read. A data file to which delete
-files apply has their names as its deletion vector.
+Only manifests that one of the two snapshots does not have are read. The delete files that apply to
+a data file are its deletion vector.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ from lakeward.model.file import DataFile, FileStats
 from lakeward.model.types import Primitive, Type
 
 Files = dict[tuple[str, str | None], DataFile]
-"""Files by path and the deletes that apply to them."""
+"""Data files, by path and `vector_id` of the deletes that apply to them."""
 
 
 @dataclass
 class ManifestReader:
-    """Reads a table's metadata: `read` files by full path, `location` is the table's directory."""
+    """Reads a table's metadata.
+
+    `read` returns a file's bytes by its full path; `location` is the table's directory.
+    """
 
     read: Callable[[str], bytes]
     location: str
     _entries: dict[str, list[Any]] = field(default_factory=dict)
 
     def manifests(self, snapshot: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The manifests of a snapshot by their paths. Raises `CorruptTable`."""
+        """Return the manifests of a snapshot by their paths; raise `CorruptTable` if damaged."""
         if snapshot is None:
             return {}
         if "manifest-list" not in snapshot:
@@ -45,7 +48,7 @@ class ManifestReader:
         return {m.manifest_path: m for m in read_list(place, self.read(place))}
 
     def entries(self, manifest: Any) -> list[Any]:
-        """The live entries of a manifest."""
+        """Return the live entries of a manifest."""
         path = manifest.manifest_path
         if path not in self._entries:
             self._entries[path] = read_entries(manifest, self.read(path))
@@ -64,9 +67,9 @@ def difference(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> tuple[list[DataFile], list[DataFile]]:
-    """The data files that only the manifests `after` have, and those that only `before` have.
+    """Return the data files that only `after` has, and those that only `before` has.
 
-    Raises `CorruptTable`, `UnsupportedFeature`.
+    `before` and `after` are manifests by path. Raises `CorruptTable`, `UnsupportedFeature`.
     """
     ended = [m for p, m in before.items() if p not in after]
     begun = [m for p, m in after.items() if p not in before]
@@ -85,7 +88,7 @@ def difference(
 def all_files(
     source: ManifestReader, document: Document, definition: Definition, manifests: Iterable[Any]
 ) -> Files:
-    """The files that manifests list, in their order."""
+    """Return the files that manifests list, in their order, with the deletes that apply."""
     listed = list(manifests)
     deletes = _deletes(source, document, [m for m in listed if not is_data(m)])
     specs = specs_of(document.body)
@@ -105,12 +108,12 @@ def all_files(
 
 
 def vector_id(vector: Mapping[str, Any] | None) -> str | None:
-    """The identity of the deletes that apply to a data file; None for none."""
+    """Return an id of the deletes that apply to a data file; None without deletes."""
     return None if vector is None else ",".join(d["path"] for d in vector[DELETE_FILES])
 
 
 def relative(path: str, location: str) -> str:
-    """A file's path below the table's directory, or in full if it is elsewhere.
+    """Return a file's path relative to the table's directory, or in full if it is elsewhere.
 
     Raises `CorruptTable` for a path with `..` in it.
     """
@@ -122,14 +125,14 @@ def relative(path: str, location: str) -> str:
 
 
 def schemeless(path: str) -> str:
-    """A local path without `file:` before it; any other path unchanged."""
+    """Return a local path without `file:` before it; any other path unchanged."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     return path
 
 
 def _deletes(source: ManifestReader, document: Document, manifests: Iterable[Any]) -> DeleteIndex:
-    """An index of the delete files of manifests."""
+    """Return an index of the delete files that manifests list."""
     index = DeleteIndex(specs_of(document.body), source.location)
     for manifest in manifests:
         for entry in source.entries(manifest):
@@ -171,7 +174,7 @@ def _stats(found: Any, definition: Definition) -> FileStats | None:
         {i: from_bytes(indexed[i], data) for i, data in (bounds or {}).items() if i in indexed}
         for bounds in (found.lower_bounds, found.upper_bounds)
     )
-    # Bounds leave NaN out, which is above all numbers, and few writers say that there is none.
+    # Bounds ignore NaN, which is greater than all numbers, and few writers count NaN.
     counted = {i for i, n in (found.nan_value_counts or {}).items() if n == 0}
     unsure = {i for i in indexed if _is_floating(indexed[i]) and i not in counted}
     minimum = {i: bound for i, bound in lower.items() if bound is not None}

@@ -1,12 +1,12 @@
-"""Manifests and manifest lists.
+"""Reads, writes and merges manifests and manifest lists.
 
-An append adds one manifest; a removal rewrites the manifests that have a removed file; many small
+An append adds one manifest; a removal rewrites the manifests that list a removed file; many small
 manifests are merged, so that the list stays short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,25 +22,68 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 
 FILE_PATH: Final = "file_path"
-"""The key of a file's `extra` with its path exactly as its manifest has it."""
+"""The key, in a file's `extra`, of its path exactly as its manifest has it."""
 _FAN: Final = 16
-"""How many manifests of about one size are merged into one."""
+"""How many manifests of similar size are merged into one."""
 _TIER: Final = 16
 _LARGEST: Final = 20_000
-"""Files in a manifest that is not merged any more."""
+"""A manifest with this many files is no longer merged."""
 
 
-def layout_of(body: Mapping[str, Any], spec_id: int | None = None) -> Layout:
-    """The layout of a table's new manifests, under one of its specs."""
+def layout_of(
+    body: Mapping[str, Any],
+    spec_id: int | None,
+    *,
+    read: Callable[[str], bytes],
+    rewritten: Any = None,
+) -> Layout:
+    """Return the layout of a new manifest of a table, with the given or the default spec.
+
+    `rewritten` is the older manifest whose entries the new one has; without it the new manifest
+    lists data files. `read` returns the bytes of a manifest by its path.
+    """
     schema = next(s for s in body["schemas"] if s["schema-id"] == body["current-schema-id"])
     wanted = body["default-spec-id"] if spec_id is None else spec_id
     spec = next(s for s in body["partition-specs"] if s["spec-id"] == wanted)
-    return Layout(orjson.dumps(schema), orjson.dumps(spec), body["format-version"])
+    if wanted != body["default-spec-id"]:
+        sources = {f["source-id"] for f in spec["fields"]}
+        schema = _with_sources(body["schemas"], schema, sources, rewritten, read)
+    content = "data" if rewritten is None or is_data(rewritten) else "deletes"
+    return Layout(orjson.dumps(schema), orjson.dumps(spec), body["format-version"], content)
+
+
+def _with_sources(
+    schemas: Sequence[Mapping[str, Any]],
+    current: Mapping[str, Any],
+    sources: set[int],
+    rewritten: Any,
+    read: Callable[[str], bytes],
+) -> Mapping[str, Any]:
+    """Return a schema with the columns of an older partition spec, which may be dropped since.
+
+    Partition values have the types of these columns. If the table's schemas no longer have them,
+    the schema in the header of the rewritten manifest does; the current one if nothing is known.
+    """
+    for schema in (current, *sorted(schemas, key=lambda s: -s["schema-id"])):
+        if sources <= set(_field_ids(schema)):
+            return schema
+    if rewritten is None:
+        return current
+    path = rewritten.manifest_path
+    kept = private.read_metadata(source(path, read(path))).get("schema")
+    return current if kept is None else orjson.loads(kept)
+
+
+def _field_ids(kind: Any) -> Iterator[int]:
+    """Yield the ids of the fields of a schema or a type in the JSON form of metadata."""
+    for field in kind.get("fields", ()) if isinstance(kind, Mapping) else ():
+        yield field["id"]
+        yield from _field_ids(field["type"])
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A manifest that is ready to be put: as its list names it, its bytes, its live entries."""
+    """A manifest to be stored: its entry in the manifest list, its bytes, its live entries."""
 
     manifest: Any
     data: bytes
@@ -78,7 +121,7 @@ def written(
 
 
 def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[str, Any]) -> Any:
-    """A file of the log, with its full path, as a manifest of the default spec lists it."""
+    """Return the manifest's record of a file of the log, whose full path is `path`."""
     stats = file.stats
     by_id = definition.schema.by_id
     bounds: list[dict[int, bytes]] = [{}, {}]
@@ -111,13 +154,13 @@ def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[s
 
 
 def _no_nan(bounded: Iterable[int], definition: Definition) -> dict[int, int] | None:
-    """Columns without NaN: those with an upper bound."""
+    """Return a NaN count of 0 for float columns with an upper bound: these have no NaN."""
     by_id = definition.schema.by_id
     return {i: 0 for i in bounded if str(by_id[i].type) in ("float", "double")} or None
 
 
 def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:
-    """Set the sequence number of entries that a snapshot added, as readers inherit it."""
+    """Set the sequence number of entries that have none, as readers would inherit it."""
     for entry in entries:
         if entry.sequence_number is None:
             entry.sequence_number = sequence_number
@@ -126,7 +169,7 @@ def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:
 
 
 def with_sequence(manifest: Any, sequence_number: int) -> Any:
-    """A manifest of the current snapshot, with the snapshot's sequence number."""
+    """Set a manifest's sequence numbers to those of its snapshot, if unassigned; return it."""
     unassigned = private.unassigned()
     if manifest.sequence_number == unassigned:
         manifest.sequence_number = sequence_number
@@ -136,9 +179,9 @@ def with_sequence(manifest: Any, sequence_number: int) -> Any:
 
 
 def with_row_ids(manifests: Iterable[Any], first: int) -> tuple[list[Any], int]:
-    """Manifests whose rows all have ids, new ones from `first` on, and the next free id.
+    """Return manifests with row ids assigned from `first` on, and the next free id.
 
-    A manifest of an older format version has none; all its rows are given some, too.
+    Manifests that have ids keep them; one of an older format version gets ids for all its rows.
     """
     out = []
     for manifest in manifests:
@@ -151,7 +194,7 @@ def with_row_ids(manifests: Iterable[Any], first: int) -> tuple[list[Any], int]:
 
 
 def inherit_row_ids(manifest: Any, entries: list[Any]) -> list[Any]:
-    """The live entries of a manifest, with the row ids that they inherit from it."""
+    """Set the row ids that a manifest's entries inherit from it; return the entries."""
     first = private.first_row_id(manifest)
     if first is not None:
         private.set_row_ids(entries, first)
@@ -168,7 +211,7 @@ def list_bytes(
     format_version: int,
     first_row_id: int | None = None,
 ) -> bytes:
-    """A manifest list."""
+    """Return the bytes of a manifest list."""
     file = output(location)
     writer = private.list_writer(
         format_version, file, snapshot_id, parent_id, sequence_number, first_row_id
@@ -180,7 +223,7 @@ def list_bytes(
 
 
 def read_list(location: str, data: bytes) -> list[Any]:
-    """The manifests that a list names. Raises `CorruptTable`."""
+    """Return the manifests in a manifest list; raise `CorruptTable` if it is damaged."""
     try:
         return private.read_list(source(location, data))
     except Exception as error:
@@ -188,7 +231,7 @@ def read_list(location: str, data: bytes) -> list[Any]:
 
 
 def unlisted(location: str, data: bytes) -> Any:
-    """A manifest of version 1 that no list names, as a list would name it.
+    """Return the list entry of a version 1 manifest that is in no manifest list.
 
     Raises `CorruptTable`.
     """
@@ -206,9 +249,9 @@ def unlisted(location: str, data: bytes) -> Any:
 
 
 def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[Any]:
-    """The entries of a manifest, with what they inherit from it; deleted ones only if asked for.
+    """Return a manifest's entries, with what they inherit from it.
 
-    Raises `CorruptTable`.
+    Deleted entries are left out unless `deleted` is set. Raises `CorruptTable`.
     """
     try:
         file = source(manifest.manifest_path, data)
@@ -218,12 +261,12 @@ def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[A
 
 
 def is_live(manifest: Any) -> bool:
-    """Whether a manifest lists a file that has not ended."""
+    """Return whether a manifest lists a file that is not deleted."""
     return bool((manifest.added_files_count or 0) + (manifest.existing_files_count or 0))
 
 
 def to_merge(manifests: Sequence[Any], spec_id: int) -> list[Any]:
-    """Manifests of about one size that should be merged, if there are too many of them."""
+    """Return manifests of similar size, if there are enough of them to merge; else none."""
     tiers: dict[int, list[Any]] = {}
     for manifest in manifests:
         count = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)

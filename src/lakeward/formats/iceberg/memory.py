@@ -1,7 +1,7 @@
-"""A cache of metadata that was read or written, so that the next commit reads none of it.
+"""A cache of metadata that was read or written, so that the next commit need not read it again.
 
-Published files never change, so cached content stays valid. The least recently used is dropped when
-the cache is full; a document is dropped when the next one is derived from it.
+Published files never change, so cached content stays valid. The least recently used item is dropped
+when the cache is full; a document is dropped when the next one is derived from it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final
 from lakeward.formats.iceberg.document import Document, parse
 
 ROOM: Final = 64 * 2**20
-"""Bytes, about, that all of it may take."""
+"""The approximate size, in bytes, of a full cache."""
 _MANIFEST: Final = 1_000
 _ENTRY: Final = 4_000
 
 
 class Memory:
-    """Documents, manifest lists and manifests by their paths."""
+    """Caches documents, manifest lists and manifests by their paths."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
@@ -29,7 +29,7 @@ class Memory:
         self._lock = Lock()
 
     def document(self, name: str, read: Callable[[str], bytes]) -> Document:
-        """A document, read if it is not cached."""
+        """Return a document, read if it is not cached."""
         found: Document | None = self._find(name)
         if found is None:
             found = parse(name, read(name))
@@ -37,7 +37,7 @@ class Memory:
         return found
 
     def manifests(self, name: str, read: Callable[[str], list[Any]]) -> list[Any]:
-        """The manifests of a list, read if they are not cached."""
+        """Return the manifests of a list, read if they are not cached."""
         found: list[Any] | None = self._find(name)
         if found is None:
             found = read(name)
@@ -45,7 +45,7 @@ class Memory:
         return found
 
     def entries(self, name: str, read: Callable[[str], list[Any]]) -> list[Any]:
-        """The live entries of a manifest, read if they are not cached."""
+        """Return the live entries of a manifest, read if they are not cached."""
         found: list[Any] | None = self._find(name)
         return read(name) if found is None else found
 
@@ -58,7 +58,7 @@ class Memory:
     ) -> None:
         """Replace a document by the one derived from it, with the current snapshot's manifests.
 
-        `entries` are those of manifests that were written with it.
+        `entries` are those of manifests that were written with the new document, by path.
         """
         if document.location != before.location:
             self._forget(before.location)

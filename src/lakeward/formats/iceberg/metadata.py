@@ -1,6 +1,6 @@
-"""An Iceberg table's metadata files as a lake's context reads them.
+"""Reads the metadata files of Iceberg tables, through the storage and cache of a lake's context.
 
-The cache holds what commits read or wrote before: published files never change.
+The cache keeps the files that commits read or wrote, because published files never change.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.expiry import DELETE_DOCUMENTS
 from lakeward.formats.iceberg.hints import document_number
+from lakeward.formats.iceberg.listing import ManifestReader
 from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.publication import Place
@@ -28,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def document_at(context: LakeContext, pointer: str) -> Document:
-    """Return the metadata document of a full name."""
+    """Return the metadata document at a full path."""
     return context.cache(Memory).document(pointer, reader(context))
 
 
@@ -45,13 +46,17 @@ def manifests_of(context: LakeContext, document: Document) -> list[object]:
     if document.current is None:
         return []
     read = reader(context)
+    if "manifest-list" not in document.current:
+        # A snapshot of version 1 may name its manifests itself.
+        location = str(document.body["location"])
+        return list(ManifestReader(read, location).manifests(document.current).values())
     return context.cache(Memory).manifests(
         document.current["manifest-list"], lambda name: read_list(name, read(name))
     )
 
 
 def place_of(context: LakeContext, head: Head) -> Place:
-    """Return where a table is and how its metadata is read."""
+    """Return a table's directory, with functions that read its metadata through the cache."""
     read = reader(context)
 
     def entries(manifest: Any) -> list[Any]:
@@ -63,12 +68,12 @@ def place_of(context: LakeContext, head: Head) -> Place:
 
 
 def is_of(context: LakeContext, head: Head, pointer: str) -> bool:
-    """Return whether a metadata document is the table's."""
+    """Return whether the metadata document at `pointer` has the table's UUID or none."""
     return document_at(context, pointer).uuid in ("", head.uuid)
 
 
 def reader(context: LakeContext) -> Callable[[str], bytes]:
-    """Return a function that reads metadata files by their full names."""
+    """Return a function that reads a metadata file by its full path."""
 
     def read(name: str) -> bytes:
         try:
@@ -82,7 +87,7 @@ def reader(context: LakeContext) -> Callable[[str], bytes]:
 
 
 def not_entered(session: Session, head: Head) -> CorruptTable:
-    """Return the error that the catalog has no row of the table's name."""
+    """Return an error that says that the lake's Iceberg catalog has no row of the table's name."""
     what = f"Somebody took table {head.name} out of the lake's Iceberg catalog."
     others = catalog.pointing_to(session, str(head.pointer))
     if others:
@@ -92,10 +97,11 @@ def not_entered(session: Session, head: Head) -> CorruptTable:
 
 
 def later_document(context: LakeContext, session: Session, head: Head) -> str | None:
-    """Return a document that a transaction unknown to the store wrote after the head's, if any.
+    """Return the path of a later document by a transaction that the store does not know, if any.
 
-    A store that was put back may have gone on: then its document has the number of the one that it
-    forgot. Documents that other engines wrote and never committed are ignored.
+    The store lost that transaction when it was restored from a backup. If the store has commits
+    since, the head's document may have the same number as the lost one: equal numbers count as
+    later. Documents that other engines wrote and never committed are ignored.
     """
     if head.pointer is None:
         return None
@@ -114,13 +120,18 @@ def later_document(context: LakeContext, session: Session, head: Head) -> str | 
 
 
 def forget_documents(context: LakeContext, head: Head, background: BackgroundWorker | None) -> None:
-    """Delete the documents that a head's document no longer names, unless the table keeps them.
+    """Delete the documents that a head's document no longer lists, unless a property keeps them.
 
     Files that cannot be deleted are left for `expire`.
     """
-    if head.pointer is None:
-        return
-    document = document_at(context, head.pointer)
+    if head.pointer is not None:
+        forget(context, head, document_at(context, head.pointer), background)
+
+
+def forget(
+    context: LakeContext, head: Head, document: Document, background: BackgroundWorker | None = None
+) -> None:
+    """Do as `forget_documents`, for a head whose `document` has been read already."""
     if not document.forgotten or document.properties.get(DELETE_DOCUMENTS, "true") == "false":
         return
 

@@ -1,9 +1,9 @@
-"""The metadata of an Iceberg table, rewritten after it was moved, with all its snapshots.
+"""Rewrites the metadata of a moved Iceberg table, with all its snapshots.
 
-No existing file changes: the new files have new names beside the old ones, and are used once the
-catalog points to the new document. Snapshots keep their ids. Iceberg stores full paths, so
-manifests, their lists and delete files are written again; their records are decoded and encoded by
-the schema of their own file, and only the paths in them change.
+No existing file changes: the new files have new names in the same directories, and are used once
+the catalog points to the new document. Snapshots keep their ids. Iceberg stores full paths, so
+manifests, their lists and delete files are written again; each file's records are decoded and
+encoded by the file's own schema, and only the paths change.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _POSITION_DELETES: Final = 1
 _PATH_COLUMN: Final = 2147483546
 _MAGIC: Final = b"PFA1"
 _TAIL: Final = 12
-"""Bytes of a Puffin file after its footer's text: its length, flags and the magic word."""
+"""The number of bytes of a Puffin file after the footer's JSON: its length, flags, magic number."""
 
 Moved = Callable[[str], str]
 Written = tuple[str, int]
-"""The name and the size of a file that was written anew."""
+"""The full path and the size of a rewritten file."""
 
 
 @dataclass
 class MovedTables:
-    """Rewritten metadata; a file that several documents use is written once.
+    """Collects rewritten metadata; a file that several documents use is written once.
 
     Attributes:
         moved: Returns a file's new full path.
@@ -58,7 +58,10 @@ class MovedTables:
     _documents: dict[str, str] = field(default_factory=dict)
 
     def document(self, pointer: str) -> str:
-        """Rewrite a document and all that it uses; returns its new path. Raises `CorruptTable`."""
+        """Rewrite a document and all its metadata files; return its new path.
+
+        Raises `CorruptTable`.
+        """
         known = self._documents.get(pointer)
         if known is not None:
             return known
@@ -73,11 +76,11 @@ class MovedTables:
         return place
 
     def in_place(self, name: str) -> bytes:
-        """The bytes of a document that keeps its name; all that it uses is rewritten."""
+        """Return the new bytes of a document that keeps its name; rewrite its metadata files."""
         return self._moved(parse(name, self.read(name))).encode()
 
     def deletes(self, name: str, kind: str) -> Written:
-        """Rewrite a file of position deletes; returns its new path and size."""
+        """Rewrite a file of position deletes; return its new path and size."""
         return self._anew(name, lambda at, data: moved_deletes(at, kind, data, self.moved))
 
     def _moved(self, found: Document) -> Document:
@@ -105,7 +108,7 @@ class MovedTables:
         )
 
     def _snapshot(self, snapshot: dict[str, Any], *, is_current: bool) -> dict[str, Any]:
-        """A snapshot with its rewritten list; an old one that was damaged stays so."""
+        """Return a snapshot with its rewritten list; an old one that is damaged stays damaged."""
         try:
             if "manifest-list" in snapshot:
                 place = self._anew(snapshot["manifest-list"], self._list)[0]
@@ -147,7 +150,7 @@ class MovedTables:
 
 
 def moved_list(name: str, data: bytes, manifest: Callable[[str], Written]) -> bytes:
-    """A manifest list with the paths and sizes of rewritten manifests."""
+    """Return a manifest list's bytes, with the paths and sizes of rewritten manifests."""
 
     def change(record: Any, at: dict[int, int]) -> None:
         record[at[_MANIFEST_PATH]], record[at[_MANIFEST_LENGTH]] = manifest(
@@ -160,7 +163,7 @@ def moved_list(name: str, data: bytes, manifest: Callable[[str], Written]) -> by
 def moved_manifest(
     name: str, data: bytes, moved: Moved, deletes: Callable[[str, str], Written]
 ) -> bytes:
-    """A manifest with the new paths of its files.
+    """Return a manifest's bytes, with the new paths of its files.
 
     `deletes` rewrites a file of position deletes, given its path and format.
     """
@@ -180,7 +183,10 @@ def moved_manifest(
 
 
 def moved_deletes(name: str, kind: str, data: bytes, moved: Moved) -> bytes:
-    """A file of position deletes with the new paths of data files. Raises `UnsupportedFeature`."""
+    """Return a file of position deletes with the new paths of data files.
+
+    Raises `UnsupportedFeature` for formats other than Parquet and Puffin.
+    """
     if kind == "PARQUET":
         return _moved_parquet(data, moved)
     if kind == "PUFFIN":
@@ -203,7 +209,7 @@ def _moved_parquet(data: bytes, moved: Moved) -> bytes:
 
 
 def _moved_puffin(name: str, data: bytes, moved: Moved) -> bytes:
-    """The file with a new footer, which names the data file of each blob."""
+    """Return a Puffin file with a new footer, which has the path of each blob's data file."""
     length = int.from_bytes(data[-_TAIL : -_TAIL + 4], "little")
     start = len(data) - _TAIL - length
     compressed = data[-8] & 1
@@ -220,7 +226,7 @@ def _moved_puffin(name: str, data: bytes, moved: Moved) -> bytes:
 
 
 def _bounds(file: Any, at: dict[int, int], moved: Moved) -> None:
-    """Bounds of the column of paths: moved where they name one file, else left out."""
+    """Replace the bounds of the path column: the new path if both are the same, else none."""
     if _LOWER not in at or _UPPER not in at:
         return
     if file[at[_LOWER]] is None or file[at[_UPPER]] is None:
@@ -233,7 +239,10 @@ def _bounds(file: Any, at: dict[int, int], moved: Moved) -> None:
 
 
 def _changed(name: str, data: bytes, change: Callable[[Any, dict[int, int]], None]) -> bytes:
-    """An Avro file after `change` was called with each record and its fields' positions by id."""
+    """Return an Avro file's bytes after `change` has modified each record.
+
+    `change` takes a record and the positions of its fields by id.
+    """
     try:
         records, schema, header = read_records(source(name, data))
     except Exception as error:

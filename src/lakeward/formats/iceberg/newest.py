@@ -1,9 +1,10 @@
 """Finds the current metadata document in a table's directory, without a catalog.
 
-A document names those before it, so only the newest is in question. A lake writes a document before
-it ratifies the commit, and names it in `version-hint.text` after ratification and before it
-acknowledges the commit. So a document of a lake that neither a hint nor another table of its
-transaction confirms was never acknowledged, and is left out. Documents of others are trusted.
+A document lists its predecessors, so only the newest has to be found. A lake writes a document
+before it ratifies the commit, and writes its name into `version-hint.text` after ratification and
+before it acknowledges the commit. So a document of a lake that neither a hint nor another table of
+its transaction confirms was never acknowledged, and is left out. Documents of other writers are
+trusted.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from lakeward.formats.iceberg.definition import created_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.hints import HINT, document_number
 from lakeward.formats.iceberg.summary import transaction_of
+from lakeward.model.commit import Head
 from lakeward.storage.base import Storage
 
 
 @dataclass
 class Candidates:
-    """The documents in a table's directory.
+    """The metadata files of an Iceberg table, one of which is the newest.
 
     Attributes:
-        location: The table's directory, as the storage takes it.
-        names: Of the documents, by their numbers.
-        hinted: The document that the hint names.
+        location: The table's directory, as a path of the storage.
+        names: Names of the metadata files, by the version number in the name.
+        hinted: Name of the file that `version-hint.text` refers to, if it exists.
     """
 
     storage: Storage
@@ -41,7 +43,7 @@ class Candidates:
 
     @classmethod
     def at(cls, storage: Storage, location: str) -> Candidates:
-        """List a directory, which may be missing."""
+        """List the documents in a directory, which may be missing."""
         found = cls(storage, location)
         listed = storage.listing(f"{location}/{METADATA_DIRECTORY}")
         for name in sorted(f.path.rpartition("/")[2] for f in listed):
@@ -52,7 +54,7 @@ class Candidates:
         return found
 
     def document(self, name: str) -> Document:
-        """A document by its file name. Raises `CorruptTable`."""
+        """Return a document by its file name; raise `CorruptTable` if it is damaged."""
         if name not in self._read:
             path = f"{self.location}/{METADATA_DIRECTORY}/{name}"
             try:
@@ -63,7 +65,7 @@ class Candidates:
         return self._read[name]
 
     def vouched(self) -> Iterator[str]:
-        """Transactions that were ratified according to the hint."""
+        """Yield the ids of transactions that were ratified according to the hint."""
         if self.hinted is None:
             return
         document = self.document(self.hinted)
@@ -73,7 +75,7 @@ class Candidates:
                 yield found
 
     def are_litter(self) -> bool:
-        """Whether all documents are left over from an unfinished creation of a table."""
+        """Return whether all documents are left over from an unfinished creation of a table."""
         names = [name for group in self.names.values() for name in group]
         try:
             return self.hinted is None and all(self._author(self.document(n)) for n in names)
@@ -83,9 +85,9 @@ class Candidates:
     def newest(
         self, ratified: Callable[[str], bool] = lambda _: False
     ) -> tuple[Document, list[str]]:
-        """The newest document that can be trusted, and the names of newer ones that cannot.
+        """Return the newest document that can be trusted, and names of newer ones that cannot.
 
-        `ratified` returns whether a transaction of the lake is known from elsewhere to be ratified.
+        `ratified` returns whether other tables show that a transaction of the lake was ratified.
         Raises `TableNotFound` if there is no document, and `CorruptTable` if none can be trusted.
         """
         if not self.names:
@@ -105,7 +107,7 @@ class Candidates:
 
     def _is_trusted(self, name: str, ratified: Callable[[str], bool]) -> bool:
         if name == self.hinted:
-            # If the hint names a damaged document, the error must be raised.
+            # If the hint refers to a damaged document, the error must be raised.
             return bool(self.document(name))
         try:
             document = self.document(name)
@@ -115,18 +117,18 @@ class Candidates:
         return author is None or ratified(author)
 
     def _author(self, document: Document) -> str | None:
-        """The lake's transaction that wrote the document; None for other writers."""
+        """Return the id of the lake's transaction that wrote the document; None for others."""
         if not document.metadata_log:
             return created_of(document).get("transaction_id")
         before = _name(str(orjson.loads(document.metadata_log[-1]).get("metadata-file", "")))
         with suppress(CorruptTable):
             if self.document(before).current_id == document.current_id:
-                # A lake's commit always brings a snapshot.
+                # A commit of a lake always adds a snapshot.
                 return None
         return transaction_of(document.current)
 
     def _hint(self) -> str | None:
-        """The document that the hint names, or a later one of a Hadoop catalog."""
+        """Return the document that the hint refers to, or a later one of a Hadoop catalog."""
         try:
             text = self.storage.read(f"{self.location}/{METADATA_DIRECTORY}/{HINT}").decode()
         except (FileMissing, UnicodeDecodeError):
@@ -139,8 +141,26 @@ class Candidates:
         return next((n for n in sorted(every) if document_number(n) in numbers[-1:]), None)
 
 
+def document_for_read(storage: Storage, head: Head) -> tuple[Document, bool]:
+    """Return the document that a head points to, or the newest one, and whether it is the head's.
+
+    Commits delete documents that newer ones no longer list, and a pinned reader may be older. The
+    newest document has all name mappings, defaults and partition specs of older ones.
+    """
+    pointer = str(head.pointer)
+    try:
+        return parse(pointer, storage.read(storage.path_of(pointer))), True
+    except FileMissing:
+        found = Candidates.at(storage, head.location)
+        newest = found.newest()[0] if found.names else None
+        number = document_number(pointer) or 0
+        if newest is None or (document_number(newest.location) or 0) <= number:
+            raise
+        return newest, False
+
+
 def _following(number: int, names: Collection[str]) -> list[int]:
-    """The number in the hint, and the existing ones after it without a gap."""
+    """Return the number in the hint and those after it, as long as their documents exist."""
     there = {document_number(n) for n in names}
     out = []
     while number in there:

@@ -1,9 +1,9 @@
-"""With `memory_files` the only module that uses internals of pyiceberg; tests check they exist.
+"""Uses internals of pyiceberg, as only `memory_files` does besides; tests check that they exist.
 
 Manifests and manifest lists are read and written by pyiceberg's Avro code, in memory: the bytes go
-through the warehouse's storage as all files do. For every file pyiceberg resolves the schema of its
-records and converts it from or to JSON, which takes longer than a few records; here that is cached
-per layout.
+through the warehouse's storage as for all files. For every file pyiceberg resolves the schema of
+its records and converts it from or to JSON, which takes longer than reading a few records; here the
+result is cached per layout.
 """
 
 from __future__ import annotations
@@ -19,19 +19,24 @@ from lakeward.formats.iceberg.extra import pyiceberg
 CODEC: Final = "deflate"
 _SYNC_BYTES: Final = 16
 _LAYOUT: Final = 3
-"""The format version whose records are used in memory; it has all fields of those before."""
+"""The format version whose records are used in memory; it has all fields of earlier ones."""
 _MANIFEST_ROW_ID: Final = 15
 _FILE_ROW_ID: Final = 16
-"""The places of `first_row_id` in the records of manifests and data files."""
+_CONTENT_SIZE: Final = 19
+"""The positions of `first_row_id` in the records of manifests and data files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A table's schema and partition spec, as JSON text, by which its manifests are written."""
+    """A table's schema and partition spec, as JSON text, and its format version.
+
+    `content` is `data`, or `deletes` for manifests of delete files.
+    """
 
     schema: bytes
     spec: bytes
     format_version: int
+    content: str = "data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class _Shape:
 
 
 def manifest_writer(layout: Layout, file: Any, snapshot_id: int) -> Any:
-    """A writer of one manifest."""
+    """Return a writer of one manifest."""
     return _manifest_class()(layout, file, snapshot_id)
 
 
@@ -56,12 +61,12 @@ def list_writer(
     sequence: int,
     first_row_id: int | None,
 ) -> Any:
-    """A writer of one manifest list."""
+    """Return a writer of one manifest list."""
     return _list_class()(format_version, file, snapshot_id, parent_id, sequence, first_row_id)
 
 
 def read_records(file: Any) -> tuple[list[Any], Any, dict[str, str]]:
-    """The records of an Avro file by its own schema, that schema, and the file's header."""
+    """Return an Avro file's records, decoded by its own schema, that schema, and its header."""
     with pyiceberg("avro.file").AvroFile(file) as reader:
         return list(reader), reader.schema, reader.header.meta
 
@@ -75,13 +80,13 @@ def write_records(file: Any, records: list[Any], schema: Any, header: dict[str, 
 
 
 def read_list(file: Any) -> list[Any]:
-    """The manifests of a list."""
+    """Return the manifests of a list."""
     with _input_class()(file, "list") as reader:
         return list(reader)
 
 
 def read_entries(file: Any, manifest: Any, *, deleted: bool) -> list[Any]:
-    """The entries of a manifest, with what they inherit from it; deleted ones only if asked for."""
+    """Return a manifest's entries with what they inherit from it; deleted ones if `deleted`."""
     api = pyiceberg("manifest")
     with _input_class()(file, "manifest") as reader:
         return [
@@ -92,13 +97,13 @@ def read_entries(file: Any, manifest: Any, *, deleted: bool) -> list[Any]:
 
 
 def read_metadata(file: Any) -> dict[str, str]:
-    """The header of a manifest."""
+    """Return the header of a manifest."""
     with _input_class()(file, "manifest") as reader:
         return dict(reader.header.meta)
 
 
 def new_entry(snapshot_id: int, file: Any) -> Any:
-    """A manifest entry of a data file that a snapshot adds."""
+    """Return a manifest entry for a data file that a snapshot adds."""
     api = pyiceberg("manifest")
     status = api.ManifestEntryStatus.ADDED
     return api.ManifestEntry.from_args(
@@ -118,7 +123,7 @@ def returned_entry(snapshot_id: int, entry: Any) -> Any:
 
 
 def new_data_file(**fields: Any) -> Any:
-    """A Parquet data file as manifests list it."""
+    """Return a manifest's record of a Parquet data file."""
     api = pyiceberg("manifest")
     return api.DataFile.from_args(
         _LAYOUT, content=api.DataFileContent.DATA, file_format=api.FileFormat.PARQUET, **fields
@@ -126,26 +131,26 @@ def new_data_file(**fields: Any) -> Any:
 
 
 def new_manifest(**fields: Any) -> Any:
-    """A manifest of data files as lists name it."""
+    """Return a manifest list's record of a manifest of data files."""
     api = pyiceberg("manifest")
     return api.ManifestFile.from_args(_LAYOUT, content=api.ManifestContent.DATA, **fields)
 
 
 def finished(manifest: Any, length: int) -> Any:
-    """A manifest just written, with its length, and a place for the first id of its rows."""
+    """Return a new manifest's record with its length, and a field for the first id of its rows."""
     fields = list(manifest._data)
     fields[1] = length
     return type(manifest)(*fields[:_MANIFEST_ROW_ID], None)
 
 
 def first_row_id(manifest: Any) -> int | None:
-    """The id of the first row in a manifest's files; None where rows have no ids yet."""
+    """Return the id of the first row in a manifest's files; None if rows have no ids yet."""
     found: int | None = manifest[_MANIFEST_ROW_ID]
     return found
 
 
 def with_first_row_id(manifest: Any, number: int) -> Any:
-    """A copy of a manifest whose rows get ids from this number on."""
+    """Return a copy of a manifest's record whose rows get ids from `number` on."""
     return type(manifest)(*manifest._data[:_MANIFEST_ROW_ID], number)
 
 
@@ -164,23 +169,36 @@ def file_row_id(entry: Any) -> int | None:
     return found
 
 
+def with_spec(manifest: Any, entries: list[Any]) -> list[Any]:
+    """Set the partition spec that a manifest's entries inherit from it; return the entries."""
+    for entry in entries:
+        entry.data_file.spec_id = manifest.partition_spec_id
+    return entries
+
+
+def content_size(file: Any) -> int:
+    """Return the bytes of deletes in a delete file; a Puffin file may have several vectors."""
+    known: int | None = file[_CONTENT_SIZE] if len(file) > _CONTENT_SIZE else None
+    return int(file.file_size_in_bytes) if known is None else known
+
+
 def is_data(manifest: Any) -> bool:
-    """Whether a manifest lists data files, not deletes."""
+    """Return whether a manifest lists data files, not deletes."""
     return bool(manifest.content == pyiceberg("manifest").ManifestContent.DATA)
 
 
 def unassigned() -> int:
-    """The sequence number of manifests whose snapshot has none yet."""
+    """Return the sequence number of manifests whose snapshot has no number yet."""
     return int(pyiceberg("manifest").UNASSIGNED_SEQ)
 
 
 def partition_record(values: list[Any]) -> Any:
-    """The values of a partition, in the order of its spec's fields."""
+    """Return the record of partition values, given in the order of the spec's fields."""
     return pyiceberg("typedef").Record(*values)
 
 
 def position_deletes() -> Any:
-    """An empty index of position deletes, which finds those that apply to a data file."""
+    """Return an empty index of position deletes, which finds those of a data file."""
     return pyiceberg("table.delete_file_index").DeleteFileIndex()
 
 
@@ -221,7 +239,7 @@ def _input_class() -> Any:
 
 @lru_cache(maxsize=256)
 def _record_reader(schema: str, kind: str) -> Any:
-    """The reader of records of a list or a manifest that has this Avro schema."""
+    """Return the reader of records of a list or a manifest that has this Avro schema."""
     api = pyiceberg("manifest")
     if kind == "list":
         wanted = api.MANIFEST_LIST_FILE_SCHEMAS[_LAYOUT]
@@ -238,7 +256,7 @@ def _record_reader(schema: str, kind: str) -> Any:
 
 @lru_cache(maxsize=1)
 def header_reader() -> Any:
-    """The reader of the header of an Avro file."""
+    """Return the reader of the header of an Avro file."""
     avro = pyiceberg("avro.file")
     return pyiceberg("avro.resolver").construct_reader(avro.META_SCHEMA, {-1: avro.AvroFileHeader})
 
@@ -250,9 +268,13 @@ def _manifest_class() -> Any:
     class Writer(api.ManifestWriterV2):  # type: ignore[misc, name-defined]
         def __init__(self, layout: Layout, file: Any, snapshot_id: int) -> None:
             self._shape = _manifest_shape(layout)
+            self._lists = api.ManifestContent[layout.content.upper()]
             super().__init__(
                 parsed_spec(layout.spec), parsed_schema(layout.schema), file, snapshot_id, CODEC
             )
+
+        def content(self) -> Any:
+            return self._lists
 
         def new_writer(self) -> Any:
             return _output_class()(self._output_file, self._shape, self._shape.metadata)
@@ -315,12 +337,18 @@ def _manifest_shape(layout: Layout) -> _Shape:
     plain = api.ManifestWriterV2(
         parsed_spec(layout.spec), parsed_schema(layout.schema), None, 0, CODEC
     )
-    return _shape(
-        plain._with_partition(layout.format_version),
-        plain._with_partition(_LAYOUT),
-        "manifest_entry",
-        {**plain._meta, "format-version": str(layout.format_version)},
-    )
+    stored, given = (plain._with_partition(v) for v in (layout.format_version, _LAYOUT))
+    if layout.content != "data":
+        stored, given = _with_int_ids(stored), _with_int_ids(given)
+    metadata = {"format-version": str(layout.format_version), "content": layout.content}
+    return _shape(stored, given, "manifest_entry", {**plain._meta, **metadata})
+
+
+def _with_int_ids(schema: Any) -> Any:
+    """Return a schema whose equality ids are int: pyiceberg declares long, others read int."""
+    text = schema.model_dump_json()
+    found = text.replace('"element-id":136,"element":"long"', '"element-id":136,"element":"int"')
+    return type(schema).model_validate_json(found)
 
 
 @lru_cache(maxsize=4)
@@ -345,11 +373,11 @@ def _header_writer() -> Any:
 
 @lru_cache(maxsize=256)
 def parsed_schema(text: bytes) -> Any:
-    """Pyiceberg's schema of JSON text."""
+    """Return pyiceberg's schema of JSON text."""
     return pyiceberg("schema").Schema.model_validate_json(text)
 
 
 @lru_cache(maxsize=256)
 def parsed_spec(text: bytes) -> Any:
-    """Pyiceberg's partition spec of JSON text."""
+    """Return pyiceberg's partition spec of JSON text."""
     return pyiceberg("partitioning").PartitionSpec.model_validate_json(text)

@@ -1,6 +1,6 @@
-"""A commit of the log as Iceberg's files, which are written before the pointer moves.
+"""Makes the Iceberg metadata files of a commit, which are written before it is ratified.
 
-The next metadata document is derived from the last one. Readers do not find it until the catalog
+The next metadata document is derived from the newest. Readers do not find it until the catalog
 points to it, which happens in the transaction that ratifies the commit.
 """
 
@@ -8,30 +8,35 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from lakeward.formats.iceberg import manifests as api
-from lakeward.formats.iceberg.definition import (
-    CREATED,
-    NAME,
-    properties_json,
-    schemas_of,
-    specs_of,
-)
+from lakeward.formats.iceberg import unused_deletes
+from lakeward.formats.iceberg.definition import NAME, schemas_of, specs_of
+from lakeward.formats.iceberg.deletes import DeleteIndex
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
-from lakeward.formats.iceberg.expiry import bounded, list_name
+from lakeward.formats.iceberg.expiry import bounded, new_list_name
 from lakeward.formats.iceberg.hints import document_number
 from lakeward.formats.iceberg.manifests import FILE_PATH
-from lakeward.formats.iceberg.names import NAME_MAPPING, with_mapping
+from lakeward.formats.iceberg.names import with_mapping
 from lakeward.formats.iceberg.private import is_data
+from lakeward.formats.iceberg.redefining import redefined
 from lakeward.formats.iceberg.returning import Returning
 from lakeward.formats.iceberg.schema import schema_json
-from lakeward.formats.iceberg.spec import last_partition_id, spec_json
-from lakeward.formats.iceberg.summary import ANCHOR, APPLICATIONS, INFO, TRANSACTION_ID, VERSION
+from lakeward.formats.iceberg.spec import spec_of_file
+from lakeward.formats.iceberg.summary import (
+    ANCHOR,
+    APPLICATIONS,
+    INFO,
+    SNAPSHOT_ID,
+    TRANSACTION_ID,
+    VERSION,
+)
 from lakeward.model.commit import AppTransaction, Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
@@ -39,13 +44,13 @@ from lakeward.model.file import DataFile
 
 @dataclass
 class Next:
-    """The files of a commit.
+    """The metadata files of a commit.
 
     Attributes:
         document: The new metadata document.
-        manifests: Of its current snapshot.
-        entries: Of new manifests, by their paths.
-        files: Full paths and bytes in the order of writing; the document is the last.
+        manifests: The manifests of the document's current snapshot.
+        entries: The entries of each new manifest, by its path.
+        files: Full paths and bytes of the files in the order of writing; the document is the last.
     """
 
     document: Document
@@ -59,7 +64,7 @@ class Place:
     """A table's directory, and functions that read its metadata.
 
     Attributes:
-        location: The directory, as other engines take it.
+        location: The full address of the directory.
         read: Returns a file's bytes by its full path.
         entries: Returns a manifest's live entries.
     """
@@ -70,21 +75,21 @@ class Place:
 
 
 def full_path(file: DataFile, location: str) -> str:
-    """The full path of a data file of a table, as its manifest has it."""
+    """Return the full path of a table's data file, as its manifest has it."""
     if file.extra and FILE_PATH in file.extra:
         return str(file.extra[FILE_PATH])
     return file.path if _is_full(file.path) else f"{location}/{file.path}"
 
 
 def metadata_name(location: str, before: str | None = None) -> str:
-    """A unique path for a document, with the number that follows the one before."""
+    """Return a unique path for a document, with the number after that of the document `before`."""
     number = -1 if before is None else document_number(before)
     next_number = 0 if number is None else number + 1
     return f"{location}/{METADATA_DIRECTORY}/{next_number:05d}-{uuid.uuid4()}.metadata.json"
 
 
 def first_files(document: Document, place: Place) -> Next:
-    """The files of a new table."""
+    """Return the metadata files of a new table."""
     named = Document(metadata_name(place.location), document.body)
     return Next(named, files=[(named.location, named.encode())])
 
@@ -101,7 +106,7 @@ def following(
     sequences: Mapping[int, int | None],
     returning: Returning | None = None,
 ) -> Next:
-    """Return the files of a table's next commit, from its newest document and manifests.
+    """Return the metadata files of a table's next commit, from its newest document and manifests.
 
     `info` are the commit's facts as plain JSON values; `sequences` has the sequence number of each
     version that added a removed file, if known; `returning` are files of an older snapshot that the
@@ -112,6 +117,8 @@ def following(
     location = metadata_name(place.location, document.location)
     renewed = document.after(location, at_ms, _changed(document, head, commit))
     writing = _Writing(renewed, place, commit, definition, returning or Returning())
+    if document.format_version == 1:
+        manifests = writing.numbered(manifests)
     # A commit that changes no rows gets a snapshot, too: it records the transaction.
     writing.snapshot(manifests, at_ms, info, sequences)
     out = writing.out
@@ -120,7 +127,7 @@ def following(
 
 
 class _Writing:
-    """Collects the files of one commit."""
+    """Collects the metadata files of one commit."""
 
     def __init__(
         self,
@@ -135,9 +142,13 @@ class _Writing:
         self._commit = commit
         self._definition = definition
         self._returning = returning
-        self._id = secrets.randbits(62) + 1
+        chosen = (commit.info.extra or {}).get(SNAPSHOT_ID)
+        self._unused: list[Any] = []
+        self._id = secrets.randbits(62) + 1 if chosen is None else int(chosen)
         self._directory = f"{place.location}/{METADATA_DIRECTORY}"
-        self._stem = f"{commit.info.transaction_id}-{secrets.token_hex(2)}"
+        by = commit.info.transaction_id
+        self._stem = f"{by}-{secrets.token_hex(4)}"
+        self._list = new_list_name(place.location, self._id, by, chosen=chosen is not None)
 
     def snapshot(
         self,
@@ -146,13 +157,15 @@ class _Writing:
         info: Mapping[str, Any],
         sequences: Mapping[int, int | None],
     ) -> None:
-        """Write the changed manifests, their list, and the snapshot that names it."""
+        """Add the changed manifests, the manifest list, and the snapshot that refers to it."""
         document = self.out.document
         sequence = document.sequence_number + 1
         whole = self._returning.whole
         if whole is None:
             kept = self._without_removed([m for m in manifests if api.is_live(m)], sequences)
             kept = [*self._merged(kept), *self._added()]
+            if self._commit.removed:
+                kept = self._without_unused_deletes(kept)
         else:
             kept = list(whole)
         self.out.manifests = [api.with_sequence(m, sequence) for m in kept]
@@ -162,9 +175,8 @@ class _Writing:
         if first is not None:
             self.out.manifests, after = api.with_row_ids(self.out.manifests, first)
         parent = document.current_id
-        location = list_name(self._place.location, self._id, self._commit.info.transaction_id)
         data = api.list_bytes(
-            location,
+            self._list,
             self.out.manifests,
             snapshot_id=self._id,
             parent_id=parent,
@@ -172,33 +184,50 @@ class _Writing:
             format_version=document.format_version,
             first_row_id=first,
         )
-        self.out.files.append((location, data))
+        self.out.files.append((self._list, data))
         snapshot: dict[str, Any] = {"snapshot-id": self._id}
         if parent is not None:
             snapshot["parent-snapshot-id"] = parent
         snapshot["sequence-number"] = sequence
         snapshot["timestamp-ms"] = at_ms
-        snapshot["manifest-list"] = location
-        snapshot["summary"] = {
-            **summary(self._commit, document, info),
-            **self._returning.totals,
-        }
+        snapshot["manifest-list"] = self._list
+        counts = summary(self._commit, document, info)
+        if self._unused:
+            size = counts.get("total-files-size")
+            counts |= unused_deletes.counts(counts, size, self._unused)
+        snapshot["summary"] = {**counts, **self._returning.totals}
         snapshot["schema-id"] = document.body["current-schema-id"]
         if first is not None:
             snapshot |= {"first-row-id": first, "added-rows": after - first}
         self.out.document = bounded(document.with_snapshot(snapshot), at_ms)
 
+    def numbered(self, manifests: Sequence[Any]) -> list[Any]:
+        """Rewrite manifests of version 1 with sequence numbers and all counts; return them."""
+        out = []
+        for manifest in manifests:
+            entries = self._place.entries(manifest)
+            api.with_sequences(entries, 0)
+            if entries:
+                out.append(self._rewritten(manifest, existing=entries))
+        return out
+
     def _added(self) -> list[Any]:
-        """Return manifests of the added files; files that come back keep their partition specs."""
+        """Add and return manifests of the added files, one for each partition spec."""
         body, out = self.out.document.body, []
         paths = self._returning.paths
-        named = ((full_path(f, self._place.location), f) for f in self._commit.added)
-        spec = specs_of(body)[body["default-spec-id"]]
-        new = [api.data_file(f, self._definition, p, spec) for p, f in named if p not in paths]
-        if new:
-            out.append(self._put_manifest(added=new))
+        specs = specs_of(body)
+        new: dict[int, list[Any]] = defaultdict(list)
+        for file in self._commit.added:
+            path = full_path(file, self._place.location)
+            if path not in paths:
+                number = spec_of_file(specs, body["default-spec-id"], file.partition)
+                data = api.data_file(file, self._definition, path, specs[number])
+                new[number].append(data)
+        for number, files in new.items():
+            out.append(self._put_manifest(number, added=files))
         for like, entries in self._returning.entries:
-            out.append(self._put_manifest(like, returned=entries))
+            spec_id = like.partition_spec_id
+            out.append(self._put_manifest(spec_id, returned=entries))
         return out
 
     def _without_removed(
@@ -220,9 +249,9 @@ class _Writing:
     def _without(
         self, manifests: Sequence[Any], gone: dict[str, int | None], *, likely: bool
     ) -> list[Any]:
-        """Return manifests without removed files, and take those that were found out of `gone`.
+        """Return manifests without the files in `gone`; remove from `gone` the files found.
 
-        With `likely`, manifests are not read whose sequence numbers exclude the files.
+        With `likely`, manifests whose sequence numbers exclude the files are not read.
         """
         out: list[Any] = []
         for manifest in manifests:
@@ -236,13 +265,37 @@ class _Writing:
                 out.append(manifest)
                 continue
             stay = [e for e in entries if e.data_file.file_path not in gone]
-            out.append(self._put_manifest(manifest, existing=stay, deleted=ended))
+            out.append(self._rewritten(manifest, existing=stay, deleted=ended))
             for entry in ended:
                 gone.pop(entry.data_file.file_path, None)
         return out
 
+    def _without_unused_deletes(self, manifests: list[Any]) -> list[Any]:
+        """Return manifests without delete files that only applied to removed data files."""
+        paths = unused_deletes.candidates(self._commit.removed)
+        if not paths:
+            return manifests
+        index = DeleteIndex(specs_of(self.out.document.body), self._place.location)
+        gone = unused_deletes.unused(manifests, paths, self._entries, index)
+        out: list[Any] = []
+        for manifest in manifests:
+            entries = [] if is_data(manifest) else self._entries(manifest)
+            ended = [e for e in entries if e.data_file.file_path in gone]
+            if not ended:
+                out.append(manifest)
+                continue
+            stay = [e for e in entries if e.data_file.file_path not in gone]
+            self._unused += [e.data_file for e in ended]
+            out.append(self._rewritten(manifest, existing=stay, deleted=ended))
+        return out
+
+    def _entries(self, manifest: Any) -> list[Any]:
+        """Return the live entries of a manifest, which may be one of this commit."""
+        known = self.out.entries.get(manifest.manifest_path)
+        return self._place.entries(manifest) if known is None else known
+
     def _merged(self, manifests: list[Any]) -> list[Any]:
-        """The manifests, with small ones of older snapshots merged if there are many."""
+        """Return the manifests; if many small ones are of older snapshots, merge these into one."""
         own = [m for m in manifests if m.added_snapshot_id == self._id]
         old = [m for m in manifests if m.added_snapshot_id != self._id]
         many = api.to_merge(old, self.out.document.body["default-spec-id"])
@@ -253,9 +306,14 @@ class _Writing:
         rest = [m for m in old if m.manifest_path not in paths]
         return [*rest, self._put_manifest(existing=entries), *own]
 
-    def _put_manifest(self, like: Any = None, **entries: Any) -> Any:
-        spec_id = None if like is None else like.partition_spec_id
-        layout = api.layout_of(self.out.document.body, spec_id)
+    def _rewritten(self, manifest: Any, **entries: Any) -> Any:
+        """Write a manifest again with other entries, of the same spec and content."""
+        return self._put_manifest(manifest.partition_spec_id, manifest, **entries)
+
+    def _put_manifest(self, spec_id: int | None = None, old: Any = None, **entries: Any) -> Any:
+        layout = api.layout_of(
+            self.out.document.body, spec_id, rewritten=old, read=self._place.read
+        )
         location = f"{self._directory}/{self._stem}-m{len(self.out.files)}.avro"
         made = api.written(layout, location, self._id, **entries)
         self.out.files.append((location, made.data))
@@ -264,7 +322,7 @@ class _Writing:
 
 
 def summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict[str, str]:
-    """A snapshot's summary: Iceberg's own counts, and the lake's transaction."""
+    """Return a snapshot's summary: Iceberg's counts, and the transaction of Lakeward."""
     added, removed = commit.added, commit.removed
     if not commit.info.data_change:
         operation = "replace"
@@ -307,81 +365,25 @@ def _applications(source: Sequence[AppTransaction]) -> str:
 
 
 def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
-    """The keys of the document's body that a commit changes."""
+    """Return the keys of the document's body that a commit changes, with their new values."""
     body = document.body
     known = schemas_of(body)
-    current = body["current-schema-id"]
+    current = body.get("current-schema-id", 0)
     before = document.properties
+    new = commit.definition
+    schema = known[current] if new is None else schema_json(new.schema, current)
     # A table that was adopted learns its name with the first commit.
-    properties = {**with_mapping(before, known[current], commit.added), NAME: str(head.name)}
+    properties = {**with_mapping(before, schema, commit.added), NAME: str(head.name)}
     if commit.definition is None:
         return {} if properties == before else {"properties": properties}
     return redefined(document, head, commit.definition, properties)
 
 
-def redefined(
-    document: Document, head: Head, definition: Definition, properties: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the keys of a document's body that a new definition changes.
-
-    Keeps those of the document's `properties` that are not part of a definition.
-    """
-    body = document.body
-    known = schemas_of(body)
-    current = body["current-schema-id"]
-    new = _with_initial(schema_json(definition.schema, current), known.values())
-    kept = {key: properties[key] for key in (CREATED, NAME_MAPPING) if key in properties}
-    out: dict[str, Any] = {"properties": {**properties_json(head, definition), **kept}}
-    if new != {k: v for k, v in known[current].items() if k in new}:
-        number = max(known) + 1
-        kept_keys = _identifiers(known[current], definition)
-        out["schemas"] = [*known.values(), {**new, "schema-id": number, **kept_keys}]
-        out["current-schema-id"] = number
-        out["last-column-id"] = max(definition.schema.last_id, body["last-column-id"])
-    return out | _changed_spec(body, definition)
-
-
-def _identifiers(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
-    """The key of a schema that another engine declared, as far as its columns are there."""
-    known = definition.schema.by_id
-    found = [i for i in schema.get("identifier-field-ids") or () if i in known]
-    return {"identifier-field-ids": found} if found else {}
-
-
-def _changed_spec(body: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
-    """The keys of a document's body that another partitioning changes."""
-    specs = specs_of(body)
-    new = spec_json(definition, 0)["fields"]
-    if new == _plain_fields(specs[body["default-spec-id"]]):
-        return {}
-    known = next((i for i, s in specs.items() if _plain_fields(s) == new), None)
-    number = max(specs) + 1 if known is None else known
-    listed = list(specs.values())
-    if known is None:
-        listed.append({"spec-id": number, "fields": new})
-    newest = max(last_partition_id(definition), body.get("last-partition-id", 0))
-    return {"partition-specs": listed, "default-spec-id": number, "last-partition-id": newest}
-
-
-def _plain_fields(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = ("source-id", "field-id", "transform", "name")
-    return [{name: field[name] for name in names} for field in spec["fields"]]
-
-
-def _with_initial(schema: dict[str, Any], before: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a schema whose columns keep their initial defaults for older files.
-
-    A column that comes back takes its default from the older schemas that had it.
-    """
-    key = "initial-default"
-    every = (f for known in before for f in known["fields"])
-    values = {f["id"]: f[key] for f in every if f.get(key) is not None}
-    fields = [{**f, key: values[f["id"]]} if f["id"] in values else f for f in schema["fields"]]
-    return {**schema, "fields": fields}
-
-
 def _may_hold(manifest: Any, sequences: Any) -> bool:
-    """Whether a manifest may list a file that was added with one of these sequence numbers."""
+    """Return whether a manifest may list a file that was added with one of `sequences`.
+
+    A sequence number that is None is not known.
+    """
     low, high = manifest.min_sequence_number, manifest.sequence_number
     return any(s is None or low <= s <= high for s in sequences)
 

@@ -1,15 +1,22 @@
-"""Requests of Iceberg's REST protocol: commits that are checked and applied, tables to create."""
+"""Checks and applies requests of Iceberg's REST protocol: to commit, and to create tables.
+
+pyiceberg checks the form of a request; the JSON itself is then used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from lakeward.errors import Conflict, InvalidInput, MissingExtra, UnsupportedFeature
+from lakeward.errors import Conflict, InvalidInput, MissingExtra
 from lakeward.formats.iceberg.document import Document, parse
+from lakeward.formats.iceberg.fresh_ids import FreshIds
+from lakeward.formats.iceberg.requirements import broken
+from lakeward.formats.iceberg.updates import apply_updates, empty_table
 
 _ROWS_ONLY: Final = frozenset(
     {"add-snapshot", "set-snapshot-ref", "remove-snapshot-ref", "assign-uuid"}
@@ -18,75 +25,91 @@ _MAIN: Final = "main"
 _UUID: Final = "assert-table-uuid"
 _CREATE: Final = "assert-create"
 _OWN: Final = "lakeward."
+_FORMAT_VERSION: Final = "format-version"
 
 
 @dataclass(frozen=True)
 class TableCommit:
-    """What a client asks of one table: what must still hold, and what changes."""
+    """A client's commit to one table: requirements that must hold, and updates, both as JSON."""
 
     namespace: tuple[str, ...]
     name: str
-    requirements: tuple[Any, ...]
-    updates: tuple[Any, ...]
+    requirements: tuple[Mapping[str, Any], ...]
+    updates: tuple[Mapping[str, Any], ...]
+
+    @property
+    def actions(self) -> set[str]:
+        """The kinds of the updates."""
+        return {update["action"] for update in self.updates}
 
     @property
     def changes_rows_only(self) -> bool:
-        """Whether it moves the branch main to a new snapshot, and does nothing else."""
-        actions = {update.action for update in self.updates}
-        return actions <= _ROWS_ONLY and "add-snapshot" in actions
+        """Whether the commit sets the branch main to a new snapshot, and does nothing else."""
+        actions = self.actions
+        return actions <= _ROWS_ONLY and "add-snapshot" in actions and self.refs == {_MAIN}
+
+    @property
+    def refs(self) -> set[str]:
+        """The branches and tags that the commit sets or removes."""
+        return {u["ref-name"] for u in self.updates if u["action"].endswith("-snapshot-ref")}
+
+    @property
+    def expired(self) -> set[int]:
+        """The ids of snapshots that the commit removes."""
+        gone = (u["snapshot-ids"] for u in self.updates if u["action"] == "remove-snapshots")
+        return {number for numbers in gone for number in numbers}
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The properties that the commit sets."""
+        given = (u["updates"] for u in self.updates if u["action"] == "set-properties")
+        return {key: value for each in given for key, value in each.items()}
 
     @property
     def creates(self) -> bool:
-        """Whether it creates the table, which a client has staged before."""
-        return any(r.type == _CREATE for r in self.requirements)
+        """Whether the commit creates a table that the client has staged before."""
+        return any(r["type"] == _CREATE for r in self.requirements)
 
     @property
     def requires_base(self) -> bool:
-        """Whether what it requires can be broken by any other commit."""
-        return any(r.type != _UUID for r in self.requirements)
-
-    @property
-    def changes_rows(self) -> bool:
-        """Whether it has a new snapshot."""
-        return any(update.action == "add-snapshot" for update in self.updates)
+        """Whether another commit can break a requirement."""
+        return any(r["type"] != _UUID for r in self.requirements)
 
 
 def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = None) -> TableCommit:
-    """A commit from the JSON of a request, which may leave out the table that its path names.
+    """Return the commit of a request's JSON.
+
+    `identifier` is the table in the path of the request, for requests that name none.
 
     Raises:
-        InvalidInput: It is not what the protocol says.
+        InvalidInput: The request violates the protocol, or sets a property of the lake.
     """
     _check_installed()
     from pydantic import ValidationError
     from pyiceberg.table import CommitTableRequest
 
     given = dict(body) if isinstance(body, Mapping) else {}
+    given.setdefault("requirements", [])
     if identifier is not None:
         given["identifier"] = {"namespace": list(identifier[0]), "name": identifier[1]}
     if any(map(_has_no_operation, _items(given.get("updates")))):
-        # pyiceberg would take it for an overwrite.
+        # pyiceberg would treat it as an overwrite.
         raise InvalidInput("The summary of a snapshot does not name its operation.")  # noqa: EM101
     try:
-        found = CommitTableRequest.model_validate_json(orjson.dumps(given))
+        wanted = CommitTableRequest.model_validate_json(orjson.dumps(given)).identifier
     except (ValidationError, ValueError, TypeError) as error:
         what = "The commit is not what Iceberg's REST protocol says."
         raise InvalidInput(what) from error
-    wanted = found.identifier
     commit = TableCommit(
-        tuple(wanted.namespace.root), wanted.name, found.requirements, found.updates
+        tuple(wanted.namespace.root),
+        wanted.name,
+        tuple(given["requirements"]),
+        tuple(given["updates"]),
     )
     if not commit.updates:
         raise InvalidInput("The commit changes nothing.")  # noqa: EM101
     for update in commit.updates:
-        if update.action.endswith("-snapshot-ref") and update.ref_name != _MAIN:
-            what = f"The commit changes the ref {update.ref_name!r}; the lake keeps main only."
-            raise UnsupportedFeature(what, hint="Use tags and branches of the lake.")
-        kept = next((key for key in _named_keys(update) if key.startswith(_OWN)), None)
-        if kept is not None:
-            # The lake keeps constraints and settings in these, and by whom a snapshot was made.
-            what = f"Property {kept} is changed by the lake only."
-            raise InvalidInput(what, hint="Use `lakeward alter`.", property=kept)
+        _check_keys(_named_keys(update))
     return commit
 
 
@@ -95,121 +118,115 @@ def _items(value: Any) -> list[Any]:
 
 
 def _has_no_operation(update: Any) -> bool:
-    """Whether an update of a request adds a snapshot whose summary has no operation."""
+    """Return whether an update of a request adds a snapshot whose summary has no operation."""
     snapshot = update.get("snapshot") if isinstance(update, Mapping) else None
     summary = snapshot.get("summary") if isinstance(snapshot, Mapping) else None
     return isinstance(summary, Mapping) and summary.get("operation") is None
 
 
-def _named_keys(update: Any) -> list[str]:
-    """The keys of properties, or of a snapshot's summary, that an update sets or removes."""
-    match update.action:
+def _named_keys(update: Mapping[str, Any]) -> list[str]:
+    """Return the keys of properties, or of a snapshot's summary, that an update sets or removes."""
+    match update["action"]:
         case "set-properties":
-            return list(update.updates)
+            return list(update["updates"])
         case "remove-properties":
-            return list(update.removals)
-        case "add-snapshot" if update.snapshot.summary is not None:
-            return list(update.snapshot.summary.additional_properties)
+            return list(update["removals"])
+        case "add-snapshot":
+            return list(update["snapshot"].get("summary") or {})
         case _:
             return []
 
 
+def _check_keys(keys: Iterable[str]) -> None:
+    """Raise `InvalidInput` for properties that only the lake sets.
+
+    The lake stores constraints, settings and the authors of snapshots in these.
+    """
+    kept = next((key for key in keys if key.startswith(_OWN)), None)
+    if kept is not None:
+        what = f"Property {kept} is changed by the lake only."
+        raise InvalidInput(what, hint="Use `lakeward alter`.", property=kept)
+
+
 def applied(document: Document, commit: TableCommit, table: str) -> Document:
-    """The document that a commit leads to, if what it requires of the current one holds.
+    """Return the document after a commit, if its requirements hold for the current document.
 
     Raises:
         Conflict: A requirement does not hold: another writer committed meanwhile.
         InvalidInput: An update does not fit the table.
     """
-    from pyiceberg.exceptions import CommitFailedException
-    from pyiceberg.table.metadata import TableMetadataUtil
-    from pyiceberg.table.update import update_table_metadata
-
-    base = TableMetadataUtil.parse_raw(document.encode().decode())
+    body = orjson.loads(document.encode())
     for requirement in commit.requirements:
-        try:
-            requirement.validate(base)
-        except CommitFailedException as error:
-            what = f"Table {table} is not as the commit requires: {error}"
-            raise Conflict(what, hint="Load the table, and commit again.", table=table) from error
-    try:
-        new = update_table_metadata(
-            base, commit.updates, enforce_validation=True, metadata_location=document.location
-        )
-    except (ValueError, KeyError, TypeError, NotImplementedError) as error:
-        what = f"The commit does not fit table {table}: {error}"
-        raise InvalidInput(what, table=table) from error
-    return parse(document.location, new.model_dump_json().encode())
+        why = broken(requirement, body)
+        if why is not None:
+            what = f"Requirement failed: {why}"
+            raise Conflict(what, hint="Load the table, and commit again.", table=table)
+    changed = _checked(apply_updates(body, commit.updates), document.location, table)
+    return changed.following(document)
 
 
 def created(commit: TableCommit, table: str) -> Document:
-    """The first document of a table that a client has staged, without a place.
+    """Return the first document of a table that a client has staged, without a location.
 
     Raises:
         InvalidInput: The updates do not define a table.
     """
-    from pyiceberg.schema import Schema
-    from pyiceberg.table.metadata import TableMetadataV1
-    from pyiceberg.table.update import update_table_metadata
+    return _checked(apply_updates(empty_table(), commit.updates), "", table)
 
-    empty = TableMetadataV1.model_construct(last_column_id=-1, schema=Schema())
+
+def _checked(body: dict[str, Any], location: str, table: str) -> Document:
+    """Return a document; raise `InvalidInput` unless it conforms to Iceberg's specification."""
+    from pyiceberg.exceptions import ValidationError
+    from pyiceberg.table.metadata import TableMetadataUtil
+
+    text = orjson.dumps(body)
     try:
-        new = update_table_metadata(empty, commit.updates, enforce_validation=True)
-    except (ValueError, KeyError, TypeError, AttributeError, NotImplementedError) as error:
-        what = f"The commit does not create table {table}: {error}"
+        TableMetadataUtil.parse_raw(text.decode())
+    except (ValidationError, ValueError, KeyError, TypeError, AttributeError) as error:
+        what = f"The commit does not make a table of {table}: {error}"
         raise InvalidInput(what, table=table) from error
-    return parse("", new.model_dump_json().encode())
-
-
-def staged_document(body: Any, location: str) -> bytes:
-    """The metadata of a table that a client is about to create, as JSON.
-
-    Raises:
-        InvalidInput: The request is not what the protocol says.
-        UnsupportedFeature: It asks for what the lake does not keep.
-    """
-    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-    from pyiceberg.table.metadata import new_table_metadata
-    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-
-    asked = _parsed_creation(body)
-    try:
-        made = new_table_metadata(
-            asked.table_schema,
-            asked.partition_spec or UNPARTITIONED_PARTITION_SPEC,
-            UNSORTED_SORT_ORDER,
-            location,
-            {"format-version": "2", **asked.properties},
-        )
-    except (ValueError, KeyError, TypeError, NotImplementedError) as error:
-        what = f"The table cannot be created: {error}"
-        raise InvalidInput(what) from error
-    return made.model_dump_json().encode()
-
-
-def table_to_create(body: Any) -> dict[str, Any]:
-    """The arguments of `lake.create` for a table that a client asks for, and its `name`.
-
-    Raises:
-        InvalidInput: The request is not what the protocol says.
-        UnsupportedFeature: It asks for what the lake does not keep.
-    """
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-    asked = _parsed_creation(body)
-    schema, spec = asked.table_schema, asked.partition_spec
-    fields = () if spec is None else spec.fields
-    return {
-        "name": asked.name,
-        "schema": schema_to_pyarrow(schema, include_field_ids=False),
-        "partition_by": [_partition(str(f.transform), schema, f.source_id) for f in fields],
-        "properties": dict(asked.properties) or None,
-    }
+    return parse(location, text)
 
 
 def is_staged(body: Any) -> bool:
-    """Whether a request to create a table only asks how it would begin."""
+    """Return whether a request to create a table only asks for its first metadata."""
     return isinstance(body, Mapping) and bool(body.get("stage-create"))
+
+
+def staged_document(body: Any, location: str) -> Document:
+    """Return the metadata of a table that a client is about to create.
+
+    A location in the request is ignored, as the protocol allows.
+
+    Raises:
+        InvalidInput: The request violates the protocol, or sets a property of the lake.
+    """
+    asked = _parsed_creation(body)
+    properties = dict(asked.properties)
+    _check_keys(properties)
+    version = str(properties.pop(_FORMAT_VERSION, 2))
+    if not version.isdecimal():
+        raise InvalidInput(f"{version!r} is no format version.")  # noqa: EM102
+    try:
+        asked.table_schema.check_format_version_compatibility(int(version))
+        fresh = FreshIds(body["schema"])
+        spec, order = fresh.spec(body.get("partition-spec")), fresh.order(body.get("write-order"))
+    except (ValueError, KeyError, TypeError, NotImplementedError) as error:
+        what = f"The table cannot be created: {error}"
+        raise InvalidInput(what) from error
+    updates: list[dict[str, Any]] = [
+        {"action": "assign-uuid", "uuid": str(uuid.uuid4())},
+        {"action": "upgrade-format-version", _FORMAT_VERSION: int(version)},
+        {"action": "add-schema", "schema": fresh.schema},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": spec},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": order},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+        {"action": "set-properties", "updates": properties},
+    ]
+    return _checked(apply_updates(empty_table(), updates), "", asked.name)
 
 
 def _parsed_creation(body: Any) -> Any:
@@ -221,29 +238,10 @@ def _parsed_creation(body: Any) -> Any:
     if isinstance(body, Mapping):
         given |= body
     try:
-        asked = CreateTableRequest.model_validate_json(orjson.dumps(given))
+        return CreateTableRequest.model_validate_json(orjson.dumps(given))
     except (ValidationError, ValueError, TypeError) as error:
         what = "The request is not what Iceberg's REST protocol says."
         raise InvalidInput(what) from error
-    if asked.location is not None:
-        what = "The lake chooses the locations of its tables."
-        raise UnsupportedFeature(what, hint="Leave out the location.")
-    if asked.write_order is not None and asked.write_order.fields:
-        what = "The lake keeps no sort order of a table."
-        raise UnsupportedFeature(what, hint="Leave out the order.")
-    return asked
-
-
-def _partition(transform: str, schema: Any, source: int) -> str:
-    """A partition field as `lake.create` takes it: `day(ts)`, `bucket(16, id)`, `region`."""
-    column = schema.find_column_name(source)
-    if column is None:
-        what = f"The table is partitioned by column {source}, which it does not have."
-        raise InvalidInput(what)
-    name, bracket, number = transform.rstrip("]").partition("[")
-    if bracket:
-        return f"{name}({number}, {column})"
-    return column if name == "identity" else f"{name}({column})"
 
 
 def _check_installed() -> None:

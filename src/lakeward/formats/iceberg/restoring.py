@@ -1,9 +1,9 @@
 """Finds the manifest entries of files that a restore brings back from an older version.
 
-They are added again with their own sequence numbers, row ids and partition specs, so readers and
-change logs of other engines see which files the new snapshot adds and removes. If delete files are
-involved, the older snapshot's manifests are reused unchanged, because which deletes apply depends
-on all of them together.
+They are added again with their original sequence numbers, row ids and partition specs, so readers
+and change logs of other engines see which files the new snapshot adds and removes. If there are
+delete files, the older snapshot's manifests are reused unchanged, because which deletes apply
+depends on all of the manifests together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ from lakeward.model.commit import Commit, Head, Return
 def returning(
     context: LakeContext, session: Session, head: Head, commit: Commit, document: Document
 ) -> Returning | None:
-    """Return what a commit brings back from the version it restores. Raises `VersionNotFound`."""
+    """Return the entries or manifests that a commit restores; None if it restores no files.
+
+    Raises:
+        VersionNotFound: The snapshot of the restored version was expired.
+        UnsupportedFeature: Only some files would be restored, and there are delete files.
+    """
     asked = commit.returns
     if asked is None:
         return None
@@ -78,12 +83,12 @@ def _snapshot(
 def _unlisted(
     context: LakeContext, session: Session, head: Head, version: int, number: int
 ) -> dict[str, Any] | None:
-    """Return a snapshot that the document no longer lists, from its manifest list, if there."""
+    """Return a snapshot that the document no longer lists; None if its manifest list is gone."""
     wrote = commits.newest_commit_with(session, head.table_id, version, SNAPSHOT_ID)
     if wrote is None:
         return None
     root = context.storage.uri(head.location)
-    place = list_name(root, number, wrote.info.transaction_id)
+    place = list_name(root, number, wrote.info)
     if not context.storage.exists(context.storage.path_of(place)):
         return None
     return {"snapshot-id": number, "manifest-list": place}

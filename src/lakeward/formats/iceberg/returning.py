@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Returning:
-    """Files that a commit brings back from an older snapshot.
+    """Files of an older snapshot that a commit adds again.
 
     Attributes:
-        entries: Entries of data files, each list with a manifest of the same partition spec.
-        paths: The full paths of their files.
+        entries: Pairs of a manifest and entries of data files of the same partition spec.
+        paths: The full paths of the entries' files.
         whole: All manifests of the older snapshot, if they are reused unchanged.
         totals: Totals of the older snapshot's summary, which are valid again in that case.
     """

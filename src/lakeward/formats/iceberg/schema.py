@@ -1,4 +1,4 @@
-"""The neutral schema in Iceberg's JSON, and back.
+"""Converts the neutral schema to and from Iceberg's JSON.
 
 Field ids are the same. What Iceberg cannot express (millisecond timestamps, defaults, which fields
 are indexed) is kept as notes in a table property, so that a lost store can be rebuilt from the
@@ -8,7 +8,7 @@ published metadata alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -37,12 +37,12 @@ _NAMES: Final = {
 }
 _NEUTRAL: Final = {v: k for k, v in _NAMES.items() if "_ms" not in k} | {"uuid": "string"}
 STORED_AS: Final = "lakeward.icebergType"
-"""The key of a field's metadata: the Iceberg type of a column that is shown as another one.
+"""The key, in a field's metadata, of the Iceberg type of a column that is shown as another type.
 
 A `uuid` is shown as its text, and a `fixed` as bytes.
 """
 INITIAL: Final = "lakeward.icebergInitialDefault"
-"""The key of a field's metadata: its value, as JSON has it, in files that lack the column."""
+"""The key, in a field's metadata, of its value, as JSON, in files that lack the column."""
 _WRITE: Final = "write-default"
 _DEFAULTS: Final = {"initial-default": INITIAL, _WRITE: _WRITE}
 _FIXED: Final = re.compile(r"fixed\[\s*\d+\s*\]")
@@ -50,7 +50,7 @@ _DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 def schema_json(schema: Schema, schema_id: int) -> dict[str, Any]:
-    """The schema as Iceberg's metadata has it. Raises `UnsupportedFeature`."""
+    """Return the schema as Iceberg's JSON; raise `UnsupportedFeature` for types it lacks."""
     return {
         "type": "struct",
         "schema-id": schema_id,
@@ -58,8 +58,40 @@ def schema_json(schema: Schema, schema_id: int) -> dict[str, Any]:
     }
 
 
+def check_schema(schema: Schema) -> None:
+    """Raise `UnsupportedFeature` for types that Iceberg lacks, and for two fields of one path.
+
+    Iceberg finds fields by paths, so a column `a.b` and the member `b` of `a` cannot be told apart.
+    """
+    schema_json(schema, 0)
+    known = set()
+    for path in _paths(schema.fields, ""):
+        if path in known:
+            what = f"Column {path} has the path of a part of another column."
+            hint = "Rename the column: Iceberg finds columns and their parts by paths."
+            raise UnsupportedFeature(what, hint=hint, column=path)
+        known.add(path)
+
+
+def _paths(fields: Iterable[Field], above: str) -> Iterator[str]:
+    for field in fields:
+        yield f"{above}{field.name}"
+        yield from _paths(_parts(field.type), f"{above}{field.name}.")
+
+
+def _parts(kind: Type) -> Sequence[Field]:
+    match kind:
+        case Struct(fields):
+            return fields
+        case ListOf(element):
+            return [replace(element, name="element")]
+        case MapOf(key, value):
+            return [replace(key, name="key"), replace(value, name="value")]
+    return ()
+
+
 def type_name(kind: Type) -> str:
-    """How Iceberg calls a type without parts."""
+    """Return Iceberg's name of a type that has no parts."""
     if isinstance(kind, Decimal):
         return f"decimal({kind.precision}, {kind.scale})"
     name = kind.name if isinstance(kind, Primitive) else str(kind)
@@ -69,13 +101,13 @@ def type_name(kind: Type) -> str:
 def parse_schema(
     source: Mapping[str, Any], last_id: int, notes: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Schema:
-    """The neutral schema of one in Iceberg's metadata, with the notes of `schema_notes`.
+    """Return the neutral schema of Iceberg's JSON, with the notes of `schema_notes`.
 
     `last_id` is the highest field id that the table ever used. Raises `UnsupportedFeature`.
     """
     known = notes or {}
     fields = [_field(f, known, f["name"]) for f in source["fields"]]
-    # A file without the column holds its default, which the index would take for null.
+    # Files without the column have its default there, which the index would treat as null.
     filled = {f["id"] for f in source["fields"] if f.get("initial-default") is not None}
     indexed = (
         replace(f, indexed=f.indexed and f.id not in filled) for f in _indexed(fields, known)
@@ -84,7 +116,7 @@ def parse_schema(
 
 
 def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
-    """What Iceberg's JSON cannot express, by field id."""
+    """Return, by field id, the facts of a schema that Iceberg's JSON cannot express."""
     usual = {f.id: f.indexed for f in _indexed(list(schema.fields), {})}
     notes: dict[str, dict[str, Any]] = {}
     for field in schema.walk():
@@ -103,7 +135,7 @@ def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
 
 
 def with_defaults(schema: Schema, before: Schema) -> Schema:
-    """A changed schema of format version 3, with the format's own defaults for changed columns.
+    """Return a changed schema of format version 3, with Iceberg's defaults for changed columns.
 
     A new column has its default in older files, too.
     """
@@ -120,12 +152,12 @@ def _with_default(field: Field, before: Field | None) -> Field:
     metadata[_WRITE] = to_json(field.type, field.default)
     if before is not None:
         return replace(field, metadata=metadata)
-    # A file without the column holds its default, which the index would take for null.
+    # Files without the column have its default there, which the index would treat as null.
     return replace(field, metadata={**metadata, INITIAL: metadata[_WRITE]}, indexed=False)
 
 
 def initial_defaults(schema: Schema) -> dict[int, Value]:
-    """By field id, the values of columns in files that were written before them."""
+    """Return, by field id, the values of columns in files written before the column existed."""
     return {
         f.id: from_json(f.type, f.metadata[INITIAL])
         for f in schema.walk()
@@ -214,14 +246,14 @@ def _field(source: Mapping[str, Any], notes: Mapping[str, Mapping[str, Any]], pa
 
 
 def _default(source: Mapping[str, Any], kind: Type, note: Mapping[str, Any]) -> Any:
-    """The value that is written where data lacks the column: the format's own, or the lake's."""
+    """Return the value to write if data lacks the column: the format's default, or the lake's."""
     found = source.get(_WRITE)
     is_plain = found is not None and not isinstance(kind, Struct | ListOf | MapOf)
     return from_json(kind, found) if is_plain else note.get("default")
 
 
 def not_written(schema: Schema) -> list[tuple[str, str]]:
-    """Columns, or parts of columns, that the embedded engine only reads, with their types."""
+    """Return name and type of columns, or parts of columns, that the embedded engine only reads."""
     return [
         (f.name, _stored_json(f, f.name))
         for f in schema.walk()
@@ -230,7 +262,7 @@ def not_written(schema: Schema) -> list[tuple[str, str]]:
 
 
 def _is_shown(source: Any) -> bool:
-    """Whether values of an Iceberg type are shown as another type."""
+    """Return whether values of an Iceberg type are shown as another type."""
     return isinstance(source, str) and (source == "uuid" or _FIXED.fullmatch(source) is not None)
 
 

@@ -1,4 +1,4 @@
-"""Commit information in snapshot summaries; a lake's own summaries have all of it."""
+"""Reads commit information from snapshot summaries; those that Lakeward wrote have all of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.expiry import list_extra
 from lakeward.formats.iceberg.timeline import Stop
 from lakeward.model.commit import AppTransaction, CommitInfo
 
@@ -16,9 +17,9 @@ VERSION: Final = "lakeward.version"
 INFO: Final = "lakeward.info"
 APPLICATIONS: Final = "lakeward.applications"
 ANCHOR: Final = "lakeward.audit"
-"""The end of the audit trail before the commit."""
+"""The key of the last hash of the audit trail before the commit."""
 SNAPSHOT_ID: Final = "snapshot_id"
-"""The key of a commit's `extra` that keeps which snapshot it is."""
+"""The key, in `extra` of a commit, of the id of its snapshot."""
 SEQUENCE: Final = "sequence_number"
 COUNTED: Final = (
     "numFiles",
@@ -27,11 +28,13 @@ COUNTED: Final = (
     "numRemovedFiles",
     "numRemovedBytes",
 )
-"""Metrics of a commit that are the counts of its snapshot."""
+"""Metrics of a commit that are stored as counts in the summary of its snapshot."""
+_OF_WRITERS: Final = ("added-", "changed-", "deleted-", "lakeward.", "removed-", "total-")
+"""Prefixes of entries of a summary that are not properties of a user."""
 
 
 def snapshot_info(stop: Stop, version: int) -> CommitInfo:
-    """The commit information of a state that is `version` in the log."""
+    """Return the commit information of a state of the table that becomes `version` in the log."""
     snapshot = stop.snapshot
     if snapshot is None:
         extra = {SNAPSHOT_ID: None}
@@ -48,7 +51,7 @@ def snapshot_info(stop: Stop, version: int) -> CommitInfo:
             extra=extra,
         )
     if TRANSACTION_ID in summary and summary.get(VERSION) == str(version):
-        return _own(summary, extra)
+        return _own(summary, extra | list_extra(snapshot, summary[TRANSACTION_ID]))
     return CommitInfo(
         transaction_id=f"iceberg-{number}",
         operation=str(summary.get("operation", "unknown")).upper(),
@@ -64,7 +67,7 @@ def snapshot_info(stop: Stop, version: int) -> CommitInfo:
 
 
 def settings_info(document: Document) -> CommitInfo:
-    """The commit information of a change of the table's definition alone."""
+    """Return the commit information of a change of only the table's definition."""
     name = document.location.rpartition("/")[2].removesuffix(".metadata.json")
     return CommitInfo(
         f"iceberg-{name}", "SET TABLE", adopted=True, extra={"metadata": document.location}
@@ -72,7 +75,7 @@ def settings_info(document: Document) -> CommitInfo:
 
 
 def creation_info(uuid: str, created: Mapping[str, Any]) -> CommitInfo:
-    """The commit information of a table's creation, complete if a lake made it."""
+    """Return the commit information of a table's creation; complete if Lakeward created it."""
     return CommitInfo(
         transaction_id=created.get("transaction_id", f"create-{uuid}"),
         operation="CREATE TABLE",
@@ -84,25 +87,31 @@ def creation_info(uuid: str, created: Mapping[str, Any]) -> CommitInfo:
 
 
 def gap_info(uuid: str, version: int) -> CommitInfo:
-    """The commit information of a version without a snapshot."""
+    """Return placeholder commit information for a version whose snapshot is missing."""
     return CommitInfo(f"unknown-{uuid}-{version}", "UNKNOWN", adopted=True)
 
 
 def version_of(stop: Stop) -> int | None:
-    """The version that a lake gave a snapshot; None for snapshots of others."""
+    """Return the version that Lakeward recorded in a snapshot; None for other snapshots."""
     summary = (stop.snapshot or {}).get("summary") or {}
     text = str(summary.get(VERSION, ""))
     return int(text) if text.isdecimal() and TRANSACTION_ID in summary else None
 
 
 def transaction_of(snapshot: Mapping[str, Any] | None) -> str | None:
-    """The lake's transaction that wrote a snapshot, if one did."""
+    """Return the id of the Lakeward transaction that wrote a snapshot; None for other snapshots."""
     found = ((snapshot or {}).get("summary") or {}).get(TRANSACTION_ID)
     return None if found is None else str(found)
 
 
+def properties_of(snapshot: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the entries of a snapshot's summary, without counts and entries of Lakeward."""
+    summary = ((snapshot or {}).get("summary") or {}).items()
+    return {k: str(v) for k, v in summary if not k.startswith(_OF_WRITERS) and k != "operation"}
+
+
 def applications_of(stop: Stop) -> list[AppTransaction]:
-    """The application numbers that a commit recorded."""
+    """Return the numbers that applications recorded with a commit."""
     if stop.again:
         return []
     summary = (stop.snapshot or {}).get("summary") or {}
@@ -130,7 +139,7 @@ def _own(summary: Mapping[str, str], extra: Mapping[str, Any]) -> CommitInfo:
 
 
 def _metrics(summary: Mapping[str, str]) -> dict[str, int]:
-    """A commit's metrics, from the counts of its snapshot."""
+    """Return a commit's metrics, from the counts in the summary of its snapshot."""
     counts = {
         "numFiles": summary.get("added-data-files", "0"),
         "numOutputRows": summary.get("added-records", "0"),
@@ -148,7 +157,7 @@ def _engine(summary: Mapping[str, str]) -> str:
 
 
 def _json(text: Any, default: Any) -> Any:
-    """The value of JSON text, or the default if it is not of the default's type."""
+    """Return the value of JSON text; the default if it is invalid or has another type."""
     try:
         found = orjson.loads(text)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Publishes tags of the lake as refs of an Iceberg table, so that other engines can read them.
 
 A ref needs a new metadata document. It is written while the table's head and its row in the catalog
-are locked, and the pointer moves in the database transaction that records the tag.
+are locked, and the pointer is updated in the database transaction that records the tag.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def publish_tags(
     *,
     replace_known: bool,
 ) -> Head:
-    """Write a document with some refs changed, and move the table's pointer to it.
+    """Write a document with the changed refs, set the table's pointer to it, and return the head.
 
     `tags` has a version for each name, or None for a ref to remove. Raises `AlreadyExists` if the
-    table has a branch of that name, or has a tag and `replace_known` is not set.
+    table has a branch of a tag's name, or has the tag and `replace_known` is not set.
     """
     document = document_of(context, head)
     before = dict(document.body.get("refs") or {})

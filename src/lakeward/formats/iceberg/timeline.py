@@ -1,7 +1,7 @@
-"""The sequence of snapshots at which a table's main branch was.
+"""Finds the sequence of snapshots that were current on a table's main branch.
 
-A document has it twice: as the parents of the current snapshot, and as the log of current
-snapshots. The log has rollbacks, the parents have what the log dropped; both lose expired ones.
+A document has it twice: as the ancestors of the current snapshot, and as the snapshot log. Only the
+log has rollbacks; the ancestors include snapshots that the log dropped; neither has expired ones.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Stop:
     """A state of the main branch.
 
     Attributes:
-        snapshot: The current one; None for a branch that was emptied.
-        at_ms: Since when.
-        again: It had been current before: another writer rolled back to it.
+        snapshot: The current snapshot; None if the branch was emptied.
+        at_ms: When the snapshot became current.
+        again: Whether it had been current before: another writer rolled back to it.
     """
 
     snapshot: dict[str, Any] | None
@@ -32,7 +32,7 @@ class Stop:
 
 
 def timeline(document: Document) -> list[Stop]:
-    """The states that the document has, oldest first. Raises `CorruptTable`."""
+    """Return the states in a document, oldest first; raise `CorruptTable` if it is damaged."""
     known = document.all_snapshots()
     logged = [(n, at_ms) for n, at_ms in _logged(document) if n in known]
     current = document.current_id
@@ -48,7 +48,7 @@ def timeline(document: Document) -> list[Stop]:
 
 
 def since(document: Document, known: Document) -> list[Stop]:
-    """The states after the current one of the document `known`, oldest first."""
+    """Return the states after the current one of the document `known`, oldest first."""
     before, after = timeline(known), timeline(document)
     if document.current_id is None:
         return [] if known.current_id is None else [Stop(None, document.updated_ms)]
@@ -65,7 +65,7 @@ def since(document: Document, known: Document) -> list[Stop]:
 
 
 def ancestors(document: Document, number: int | None) -> list[dict[str, Any]]:
-    """A snapshot and those before it, oldest first."""
+    """Return a snapshot and its ancestors, oldest first."""
     known = document.all_snapshots()
     out: list[dict[str, Any]] = []
     seen: set[int] = set()
@@ -78,13 +78,13 @@ def ancestors(document: Document, number: int | None) -> list[dict[str, Any]]:
 
 
 def _marked(new: Sequence[Stop], before: Sequence[Stop]) -> list[Stop]:
-    """States, with those that were current before marked as such."""
+    """Return the states `new`, with `again` set for those whose snapshots are in `before`."""
     seen = {_number(s) for s in before}
     return [Stop(s.snapshot, s.at_ms, s.again or _number(s) in seen) for s in new]
 
 
 def _behind(stops: Sequence[Stop], number: int | None) -> int:
-    """The place after the last state with a snapshot; the last place if there is none."""
+    """Return the index after the last state of a snapshot; the last index if no state has it."""
     found = [i for i, s in enumerate(stops) if _number(s) == number]
     return found[-1] + 1 if found else len(stops) - 1
 

@@ -1,4 +1,4 @@
-"""Single values in Iceberg's binary form (bounds) and in its partition tuples."""
+"""Converts values to and from Iceberg's forms: bounds, partition tuples and JSON defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.model.types import Decimal, Primitive, Type
 from lakeward.model.values import Value, from_neutral, to_neutral
 
 _EXACT: Final = decimal.Context(prec=128)
-"""Holds every decimal of a table; the usual context rounds to 28 digits."""
+"""Holds every decimal of a table; Python's default context rounds to 28 digits."""
 _PACKED: Final = {
     "boolean": struct.Struct("<?"),
     "int32": struct.Struct("<i"),
@@ -29,7 +29,7 @@ _PACKED: Final = {
 
 
 def to_bytes(kind: Type, value: Value) -> bytes | None:
-    """A neutral value as a bound; None where it has no such form."""
+    """Return a neutral value as the bytes of a bound; None if its type has no such form."""
     if isinstance(kind, Decimal):
         unscaled = int(decimal.Decimal(str(value)).scaleb(kind.scale, _EXACT))
         return unscaled.to_bytes(_width(unscaled), "big", signed=True)
@@ -43,7 +43,7 @@ def to_bytes(kind: Type, value: Value) -> bytes | None:
 
 
 def from_bytes(kind: Type, data: bytes) -> Value:
-    """The neutral value of a bound; None where it is not safe to prune by."""
+    """Return the neutral value of a bound; None if it is not safe to prune by."""
     try:
         return _from_bytes(kind, data)
     except (struct.error, UnicodeDecodeError):
@@ -51,7 +51,7 @@ def from_bytes(kind: Type, data: bytes) -> Value:
 
 
 def to_tuple(kind: Type, value: Value) -> Any:
-    """A neutral value in a partition's tuple."""
+    """Return a neutral value as a part of a partition tuple."""
     if value is None:
         return None
     if isinstance(kind, Decimal):
@@ -63,7 +63,7 @@ def to_tuple(kind: Type, value: Value) -> Any:
 
 
 def from_tuple(kind: Type, value: Any) -> Value:
-    """The neutral value of a part of a partition's tuple."""
+    """Return the neutral value of a part of a partition tuple."""
     if value is None:
         return None
     if isinstance(kind, Decimal):
@@ -76,7 +76,7 @@ def from_tuple(kind: Type, value: Any) -> Value:
 
 
 def from_json(kind: Type, value: Any) -> Value:
-    """The neutral value of a default in a schema's JSON. Raises `ValueError`."""
+    """Return the neutral value of a default in a schema's JSON; raise `ValueError` if invalid."""
     name = kind.name if isinstance(kind, Primitive) else ""
     if name == "binary":
         return base64.b64encode(bytes.fromhex(value)).decode()
@@ -90,7 +90,7 @@ def from_json(kind: Type, value: Any) -> Value:
 
 
 def to_json(kind: Type, value: Value) -> Any:
-    """A neutral value as a default in a schema's JSON."""
+    """Return a neutral value as a default in a schema's JSON."""
     name = kind.name if isinstance(kind, Primitive) else ""
     if name == "binary":
         return base64.b64decode(str(value)).hex()

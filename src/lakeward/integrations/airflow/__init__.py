@@ -1,4 +1,4 @@
-"""A provider for Apache Airflow: hook, operators, a sensor and assets for the tables of a lake."""
+"""A provider for Apache Airflow: hook, operators, sensors and assets for the tables of a lake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _HERE = "lakeward.integrations.airflow"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """What Airflow asks a provider for, by its entry point; it imports nothing of Airflow."""
+    """Return the provider metadata that Airflow reads by entry point; do not import Airflow."""
     import lakeward
 
     integration = "Lakeward"
@@ -23,7 +23,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [{"integration-name": integration, "python-modules": [f"{_HERE}.operators"]}],
         "sensors": [{"integration-name": integration, "python-modules": [f"{_HERE}.sensors"]}],
         "hooks": [{"integration-name": integration, "python-modules": [f"{_HERE}.hook"]}],
-        "triggers": [{"integration-name": integration, "python-modules": [f"{_HERE}.sensors"]}],
+        "triggers": [{"integration-name": integration, "python-modules": [f"{_HERE}.triggers"]}],
         "connection-types": [
             {
                 "connection-type": "lakeward",

@@ -1,4 +1,4 @@
-"""Datasets: named places of rows with how they are read and written, from code or from a file."""
+"""Datasets: named locations of rows with options to read and write, from code or a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A dataset of a lake: rows that are read as its location says and written as its options say."""
+"""A dataset of a lake: rows that are read from its location and written by its options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,37 +11,41 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.dataset import LakeDataset, Plan
 from lakeward.engines.datafusion import scan_delta_at
-from lakeward.errors import InvalidInput, TableNotFound, UnsupportedFeature
+from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, UnsupportedFeature
 from lakeward.integrations.datasets.location import DatasetLocation
 from lakeward.integrations.writing import WriteOptions, write_rows
 from lakeward.lake.lake import Lake
 from lakeward.model.constraints import Constraint
-from lakeward.model.expressions.nodes import And, Expression
+from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
+from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
-from lakeward.read.dataset import dataset_of
+from lakeward.read.auditing import audit_read
+from lakeward.read.dataset import audited, both, dataset_of
 from lakeward.read.readable import Readable
 from lakeward.read.scan import check_columns, read_files
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.read.timing import timed
 from lakeward.write.plan.retry import Retry
+from lakeward.write.tables.own_policy import made_with
 from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset(Readable):
-    """Rows by a name. All forms of reading a table has, it has too.
+    """A named location of rows, with options. It has all methods to read that a table has.
 
     Attributes:
-        lake: Whose tables it reads and writes.
-        location: Where its rows are.
-        write_options: How rows are written unless a call says otherwise.
-        retry: How often a write is tried again after a conflict; as the table's policy says unless
+        lake: The lake whose tables are read and written.
+        location: The table or path of the rows, and which of them are read.
+        write_options: How rows are written; arguments of `write` override them.
+        retry: How often a write is tried again after a conflict; that of the table's policy unless
             given.
-        lock: Hold the table for `write` while it is written.
+        lock: The lock to hold on the table while it is written, such as `write`; None for none.
         policy: The policy that the table gets if it is made.
         constraints: The constraints that the table gets if it is made.
-        name: What it is called.
+        name: The name of the dataset.
     """
 
     lake: Lake = field(repr=False)
@@ -53,12 +58,12 @@ class Dataset(Readable):
     name: str | None = None
 
     def snapshot(self) -> TableSnapshot:
-        """The table of the lake at the location's version.
+        """Return the table of the lake at the location's version.
 
         Raises:
             TableNotFound: The lake has no such table.
-            VersionNotFound: It has no such version.
-            InvalidInput: The table has another format than the location says.
+            VersionNotFound: The table has no such version.
+            InvalidInput: The table does not have the format of the location.
             UnsupportedFeature: The dataset is at a path, not in the lake.
         """
         place = self.location
@@ -72,7 +77,7 @@ class Dataset(Readable):
         return table.at(version=place.version, timestamp=place.timestamp)
 
     def files(self, where: Expression | None = None) -> list[LoggedFile]:
-        """The files that are read, without those that a condition rules out.
+        """Return the files that are read, without those that cannot have rows matching `where`.
 
         Raises:
             InvalidInput: A file of the location is not a file of the version.
@@ -86,11 +91,11 @@ class Dataset(Readable):
         where: str | None = None,
         params: Params | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches.
+        """Return the rows as a stream of record batches.
 
         Args:
             columns: Names, in the order wanted; those of the location when None.
-            where: A SQL boolean expression, beside that of the location.
+            where: A SQL boolean expression; rows must satisfy it and that of the location.
             params: Values for `:name`, by name, or for `?`, in order.
         """
         place = self.location
@@ -109,15 +114,23 @@ class Dataset(Readable):
         snapshot = self.snapshot()
         check_columns(names, snapshot.definition, snapshot.name)
         own, more = snapshot.parsed(place.where), snapshot.parsed(where, params)
-        condition = _both(own, more)
+        condition = both(own, more)
         files = self._planned(snapshot, condition)
-        storage, head = snapshot.context.storage, snapshot.log_head
-        return read_files(storage, head, snapshot.definition, files, columns=names, where=condition)
+        context, head = snapshot.context, snapshot.log_head
+        audit_read(context, head, snapshot.version, "rows", columns=names)
+        reader = read_files(
+            context.storage, head, snapshot.definition, files, columns=names, where=condition
+        )
+        return timed(context, [snapshot], "rows", reader)
 
     def to_dataset(self) -> LakeDataset:
-        """A dataset of Arrow with all columns and rows of the files, for engines that filter."""
-        snapshot = self.snapshot()
-        return dataset_of(snapshot, self._planned_by(snapshot))
+        """Return an Arrow dataset of the location's columns and rows, for engines that filter."""
+        snapshot, place = self.snapshot(), self.location
+        check_columns(place.columns, snapshot.definition, snapshot.name)
+        where = snapshot.parsed(place.where)
+        audited(snapshot)
+        plan = self._planned_by(snapshot)
+        return dataset_of(snapshot, plan, columns=place.columns, where=where)
 
     def write(
         self,
@@ -127,13 +140,13 @@ class Dataset(Readable):
         properties: Mapping[str, str] | None = None,
         **options: Any,
     ) -> CommitResult:
-        """Write rows to the table, in one transaction; a table that is not there is made.
+        """Write rows to the table in one transaction; create the table if it does not exist.
 
         Args:
             data: As in `Transaction.append`. With a stream, which cannot be read twice, the write
                 is not tried again after a conflict.
             message: Why; kept with the commit.
-            properties: Properties of your own, kept with the commit and published.
+            properties: Additional properties, which are kept with the commit and published.
             **options: Fields of `WriteOptions` that replace those of the dataset.
 
         Raises:
@@ -143,21 +156,21 @@ class Dataset(Readable):
             Conflict: Others changed the same rows meanwhile.
         """
         name, how = self._writable(), replace(self.write_options, **options)
-        exists = self._exists(name)
-        if not exists and (self.policy or self.constraints):
-            self._make(name, data, how)
-            # It is empty: whatever the mode, the rows are added.
-            exists, how = True, replace(how, mode="append", key=None, where=None)
 
         def write(tx: Transaction) -> Any:
-            return write_rows(tx, name, data, how, exists=exists)
+            if not self._exists(name):
+                made, checks = self._made(name, how)
+                # Another process may create it meanwhile: then the mode decides.
+                with suppress(AlreadyExists):
+                    return write_rows(tx, name, data, made, exists=False, constraints=checks)
+            return write_rows(tx, name, data, how, exists=True)
 
         once = isinstance(data, pa.RecordBatchReader) or hasattr(data, "__next__")
         return self.lake.run(
             write,
             retry=Retry(attempts=1) if once else self.retry,
             message=message,
-            locks={name: self.lock} if self.lock and exists else None,
+            locks={name: self.lock} if self.lock and self._exists(name) else None,
             properties=properties,
         )
 
@@ -177,18 +190,14 @@ class Dataset(Readable):
             return False
         return True
 
-    def _make(self, name: str, data: Any, how: WriteOptions) -> None:
-        """Make the empty table with its policy and constraints, which a transaction does not."""
-        self.lake.create(
-            name,
-            like=data,
-            if_not_exists=True,
-            format=how.format,
-            partition_by=how.partition_by,
-            properties=how.properties,
-            policy=self.policy,
-            constraints=self.constraints,
-        )
+    def _made(
+        self, name: str, how: WriteOptions
+    ) -> tuple[WriteOptions, dict[str, str | Constraint]]:
+        """Return the options and the constraints with which the table is created."""
+        context, settings = self.lake._context, how.properties or {}
+        parsed = TableName.parse(name)
+        properties, checks = made_with(context, how.format, parsed, self.policy, settings)
+        return replace(how, properties=properties), {**checks, **self.constraints}
 
     def _planned_by(self, snapshot: TableSnapshot) -> Plan:
         return lambda where: self._planned(snapshot, where)
@@ -207,9 +216,3 @@ class Dataset(Readable):
             hint = "table.at(version=…).files() lists the files of a version."
             raise InvalidInput(what, hint=hint, table=snapshot.name, version=snapshot.version)
         return [f for f in found if f.path in names]
-
-
-def _both(one: Expression | None, other: Expression | None) -> Expression | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return And((one, other))

@@ -1,4 +1,4 @@
-"""Where the rows of a dataset are, at which version, and how they are scanned."""
+"""The location of a dataset: its table or path, the version, and scan options."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ScanOptions:
     """How an engine scans the files of a dataset.
 
     Attributes:
-        file_name_column: A column of this name has the file of each row.
+        file_name_column: Add a column of this name, which has the file of each row.
         pruning: Skip row groups by the statistics in the files.
-        view_types: Texts and bytes are Arrow's view types.
+        view_types: Read text and binary columns as Arrow's view types.
         schema: Read the columns as these types.
     """
 
@@ -34,7 +34,7 @@ class ScanOptions:
 
     @classmethod
     def of(cls, given: Any) -> ScanOptions:
-        """Options from a mapping. Raises `InvalidInput` for one that is not known."""
+        """Return options from a mapping; raise `InvalidInput` if one is unknown."""
         if isinstance(given, ScanOptions):
             return given
         return cls(**known(cls, arguments.mapping(given, "scan"), "scan option"))
@@ -46,16 +46,16 @@ class DatasetLocation:
 
     Attributes:
         table: The name of a table of the lake.
-        path: Instead of a table: where a Delta table is that the lake does not have. It is only
-            read: `lake.adopt` takes it into the lake.
+        path: Instead of a table: the path or URL of a Delta table that is not in the lake. It can
+            only be read; `lake.adopt` adopts it into the lake.
         format: The format that a table of the lake must have; any unless given.
-        version: At this version; at the newest unless given.
-        timestamp: At the newest version that is not later than this moment.
+        version: The version to read; the newest unless given.
+        timestamp: Read the newest version that is not later than this time.
         columns: Names, in the order wanted; all when None.
         where: A SQL boolean expression; rows for which it is true are read.
-        files: Only rows of these files, as `table.files()` names them. Each must be a file of the
-            version.
-        storage_options: How a path in an object store is reached. They are never shown.
+        files: Only rows of these files, given by their paths in `table.files()`. Each must be a
+            file of the version.
+        storage_options: Options to access a path in an object store. They are never shown.
         scan: How engines scan the files.
     """
 
@@ -100,11 +100,11 @@ class DatasetLocation:
 
     @property
     def place(self) -> str:
-        """The table or the path, for people."""
+        """The table or the path, for messages."""
         return str(self.table or self.path)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that is given, with storage options masked."""
+        """Return all fields that are set as JSON values, with storage options masked."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         found["storage_options"] = dict.fromkeys(sorted(self.storage_options), MASK)
         scan = {f.name: getattr(self.scan, f.name) for f in fields(self.scan)}
@@ -114,7 +114,7 @@ class DatasetLocation:
 
 
 def known(kind: Any, given: Mapping[str, Any], what_it_is: str) -> dict[str, Any]:
-    """The arguments of a dataclass. Raises `InvalidInput` for one that it does not have."""
+    """Return the arguments for a dataclass; raise `InvalidInput` if it lacks one of the fields."""
     names = [f.name for f in fields(kind)]
     wrong = next((k for k in given if k not in names), None)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""Named datasets, from a file of TOML or YAML, and a picture of them without secrets."""
+"""A registry of named datasets, from code or from a TOML or YAML file."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Datasets(Mapping[str, Dataset]):
 
     @classmethod
     def load(cls, lake: Lake, path: str | Path) -> Datasets:
-        """The datasets of a file: a table `datasets` with an entry for each.
+        """Load the datasets of a file, which has a table `datasets` with an entry for each.
 
         Args:
-            lake: Whose tables they are.
+            lake: The lake of the tables.
             path: A file `*.toml`, `*.yaml` or `*.yml`.
 
         Raises:
-            InvalidInput: The file cannot be understood; says which entry is wrong.
+            InvalidInput: The file cannot be read, or an entry is wrong; the error says which.
             MissingExtra: YAML needs PyYAML.
         """
         file = Path(path)
@@ -50,15 +50,15 @@ class Datasets(Mapping[str, Dataset]):
         return cls(lake, read_entries(text, file.suffix, "datasets", "orders"))
 
     def add(self, name: str, entry: Mapping[str, Any]) -> Dataset:
-        """Add a dataset, or replace the one of its name.
+        """Add a dataset, or replace the dataset of the same name.
 
         Args:
-            name: What it is called.
+            name: The name of the dataset.
             entry: Fields of a `DatasetLocation`, and `write`, `retry`, `lock`, `policy` and
                 `constraints`, as a file has them.
 
         Raises:
-            InvalidInput: A field is wrong, or there is none of its name.
+            InvalidInput: A field is unknown, or its value is wrong.
         """
         try:
             found = self._found[name] = self._made(name, arguments.mapping(entry, "entry"))
@@ -68,9 +68,9 @@ class Datasets(Mapping[str, Dataset]):
         return found
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
-        """What each dataset is now: its location, options and version, with secrets masked.
+        """Return the location, options and present version of each dataset, with secrets masked.
 
-        A dataset whose table cannot be found says why, in `error`.
+        If the table of a dataset cannot be found, its entry has the reason in `error`.
         """
         return {name: _shown(found) for name, found in sorted(self._found.items())}
 

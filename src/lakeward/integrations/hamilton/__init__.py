@@ -1,7 +1,7 @@
 """Hamilton over a lake: loaders, savers and materializers, a cache by version, and runs.
 
-Importing this module makes `load_from.lake`, `save_to.lake`, `from_.lake` and `to.lake` known to
-Hamilton, and teaches its cache that a table at a version is its id and its version.
+Importing this module registers `load_from.lake`, `save_to.lake`, `from_.lake` and `to.lake` with
+Hamilton, and lets its cache identify a table at a version by the table's id and the version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Data loaders and savers of Hamilton for tables of a lake, and how its cache knows them."""
+"""Hamilton's data loaders and savers for tables of a lake, and their keys in its cache."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class LakeLoader(DataLoader):  # type: ignore[misc]  # Hamilton has no types
 
     @classmethod
     def applicable_types(cls) -> Collection[type]:
-        """The types that nodes may load it as."""
+        """Return the types as which nodes can load a table."""
         return _frames()
 
     @classmethod
     def name(cls) -> str:
-        """Its name in `load_from` and `from_`."""
+        """Return the loader's name in `load_from` and `from_`."""
         return "lake"
 
     def load_data(self, type_: type) -> tuple[Any, dict[str, Any]]:
-        """The rows, and where they come from."""
+        """Return the rows as `type_`, and the table and version that they come from."""
         given: object = self.table
         if not isinstance(given, TableSnapshot):
             what = f"A loader takes a table at a version, not {type(given).__name__}."
@@ -67,7 +67,7 @@ class LakeSaver(DataSaver):  # type: ignore[misc]  # Hamilton has no types
     The input is `run.target("gold.daily")`. The rows are committed when the run's block ends.
 
     Attributes:
-        target: Where to.
+        target: The table to write to.
         mode: As in `LakeRun.save`.
         on: As in `LakeRun.save`.
         where: As in `LakeRun.save`.
@@ -84,16 +84,16 @@ class LakeSaver(DataSaver):  # type: ignore[misc]  # Hamilton has no types
 
     @classmethod
     def applicable_types(cls) -> Collection[type]:
-        """The types of nodes that it saves."""
+        """Return the types of values that can be saved."""
         return _frames()
 
     @classmethod
     def name(cls) -> str:
-        """Its name in `save_to` and `to`."""
+        """Return the saver's name in `save_to` and `to`."""
         return "lake"
 
     def save_data(self, data: Any) -> dict[str, Any]:
-        """Write the rows, and tell how many."""
+        """Write the rows; return the table, the transaction, and how many rows were changed."""
         given: object = self.target
         if not isinstance(given, Target):
             what = f"A saver takes a target of a run, not {type(given).__name__}."
@@ -118,7 +118,7 @@ class LakeSaver(DataSaver):  # type: ignore[misc]  # Hamilton has no types
 
 
 def register() -> None:
-    """Make the adapters known to Hamilton, and the fingerprints to its cache."""
+    """Register the adapters with Hamilton, and functions that compute keys with its cache."""
     registry.register_adapter(LakeLoader)
     registry.register_adapter(LakeSaver)
     fingerprinting.hash_value.register(TableSnapshot, _of_version)
@@ -137,7 +137,7 @@ def _frames() -> list[type]:
 
 
 def _of_version(table: TableSnapshot, *args: Any, **options: Any) -> str:
-    """A table's id and version; the time too, because a store may be rebuilt from a copy."""
+    """Return the table's id, version and commit time; a rebuilt store may use a version again."""
     del args, options
     return f"lake:{table.log_head.uuid}@{table.version}@{table.timestamp_ms}"
 
@@ -148,7 +148,7 @@ def _of_target(target: Target, *args: Any, **options: Any) -> str:
 
 
 def _of_rows(table: pa.Table, *args: Any, **options: Any) -> str:
-    """A hash of the columns and of all values, whatever chunks they are in."""
+    """Return a hash of the columns and all values, which does not depend on chunks."""
     del args, options
     found = hashlib.blake2b(digest_size=16)
     whole = table.combine_chunks()
@@ -158,7 +158,7 @@ def _of_rows(table: pa.Table, *args: Any, **options: Any) -> str:
 
 
 class _Hashing:
-    """A file to write to, of which only a hash is kept."""
+    """A file object for Arrow that hashes the bytes written to it, and keeps nothing else."""
 
     closed = False
 

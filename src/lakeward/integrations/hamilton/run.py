@@ -1,7 +1,7 @@
 """A run of a Hamilton driver as one transaction.
 
-Tables are read at one pinned cut; what the run writes is committed when its block ends, and nothing
-of it if a node fails.
+Tables are read at one pinned cut. The run's writes are committed when its block ends; if a node
+fails, nothing is committed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from lakeward.write.transaction.transaction import Transaction
 
 @contextmanager
 def run(lake: Lake, *, message: str | None = None) -> Generator[LakeRun]:
-    """Begin a run: what the driver writes in the block is committed at its end, or not at all.
+    """Begin a run: commit the driver's writes when the block ends, all of them or none.
 
     Args:
-        lake: Whose tables are read and written.
+        lake: The lake whose tables are read and written.
         message: Why; kept with the commit.
 
     Raises:
-        Conflict: Others changed what the run wrote. Nothing was committed; run it again.
+        Conflict: Another commit changed what the run wrote. Nothing was committed; run it again.
     """
     with (
         lake.snapshot() as snapshot,
@@ -54,11 +54,11 @@ class LakeRun:
 
     @property
     def result(self) -> CommitResult | None:
-        """What was committed, after the block; None before it ends, and if nothing was."""
+        """The result of the commit; None before the block ends, or if nothing was committed."""
         return self.transaction.result
 
     def table(self, name: str) -> TableSnapshot:
-        """A table at the run's cut, as an input: Hamilton's cache knows it by its version.
+        """Return a table at the run's cut, as an input, which Hamilton's cache keys by version.
 
         Raises:
             TableNotFound: There is no such table.
@@ -68,9 +68,9 @@ class LakeRun:
         return found
 
     def target(self, name: str) -> Target:
-        """A table to write to, as an input of savers.
+        """Return a table to write to, as an input of savers.
 
-        The table need not be there before: the first rows that are saved make it.
+        The table need not exist: the first save creates it.
         """
         return Target(self, name)
 
@@ -88,19 +88,19 @@ class LakeRun:
         """Write rows in the run's transaction; savers call it, in any thread.
 
         Args:
-            name: The table; it is made if there is none, with the columns of the data.
+            name: The table; if it does not exist, it is created with the columns of the data.
             data: As in `Transaction.append`.
             mode: `append`, `overwrite` (all rows, or those for which `where` is true), `upsert` by
                 the key `on`, `error` if the table exists, or `ignore`: do nothing if it exists.
-            on: The key, for `upsert`.
-            where: For `overwrite`.
-            format: `delta` or `iceberg`, if the table is made.
+            on: The key columns, for `upsert`.
+            where: A SQL boolean expression for the rows to replace, for `overwrite`.
+            format: `delta` or `iceberg`, if the table is created.
             schema_mode: As in `Transaction.append`.
 
         Raises:
-            InvalidInput: The mode, or what goes with it, is wrong.
+            InvalidInput: There is no such mode, or `on` or `where` does not fit the mode.
             AlreadyExists: The mode is `error`, and the table exists.
-            Conflict: The run reads the table, which others changed meanwhile.
+            Conflict: The run has read the table, and another commit has changed it since.
         """
         options = WriteOptions(
             mode=mode, key=on, where=where, schema_mode=schema_mode, format=format
@@ -124,7 +124,7 @@ class LakeRun:
 class Target:
     """A table that savers of a run write to.
 
-    Each run has its own, so that Hamilton's cache never skips a save.
+    Its key in Hamilton's cache differs in each run, so that the cache never skips a save.
     """
 
     def __init__(self, run: LakeRun, name: str) -> None:

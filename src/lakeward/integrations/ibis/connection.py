@@ -1,8 +1,8 @@
 """A connection of Ibis to a lake.
 
-It reads every table at one pinned cut, and writes in transactions. An expression stays at the
-versions that it was made of: `refresh`, and every write of the connection, move the connection to a
-new cut, and expressions made before are not changed by it.
+It reads every table at one pinned cut, and writes in transactions. `refresh` and every write of the
+connection pin a new cut. Expressions made before still read the versions of the cut at which they
+were made.
 """
 
 from __future__ import annotations
@@ -14,50 +14,58 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from lakeward.engines.sql.query import quoted, read_query
-from lakeward.engines.sql.source import Source
 from lakeward.errors import Conflict, InvalidInput, TransactionClosed, UnsupportedFeature
-from lakeward.integrations.ibis.engines import engine_of, library
+from lakeward.integrations.ibis.engines import engine_of
 from lakeward.integrations.ibis.registered import Registered, Rows
 from lakeward.lake.lake import Lake
 from lakeward.lake.querying import found_table
 from lakeward.lake.snapshot import LakeSnapshot
+from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
-from lakeward.read.changes_dataset import changes_dataset
+from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.transaction import Transaction
 
 
 def connect(
-    lake: Lake, *, engine: str = "datafusion", at: datetime | str | int | None = None
+    lake: Lake,
+    *,
+    engine: str = "datafusion",
+    at: datetime | str | int | None = None,
+    spark: Any = None,
 ) -> LakeIbis:
     """Connect Ibis to a lake.
 
     Args:
-        lake: Whose tables are read and written.
-        engine: `datafusion` or `duckdb`; it runs the expressions.
+        lake: The lake whose tables are read and written.
+        engine: `datafusion`, `duckdb` or `pyspark`; it runs the expressions. With `pyspark`, Spark
+            also writes their rows.
         at: The cut at which tables are read, as `lake.snapshot` takes it; now unless given.
+        spark: With `pyspark`, a session that `lakeward.spark.session` or `configure` made; a new
+            session is started unless given.
 
     Raises:
         MissingExtra: Ibis or the engine is not installed.
+        InvalidInput: There is no such engine, or the session lacks what the lake needs.
     """
-    return LakeIbis(lake, engine, at)
+    return LakeIbis(lake, engine, at, spark)
 
 
 class LakeIbis:
     """Tables of a lake as expressions of Ibis, and writes from expressions.
 
-    Methods that are not here are the backend's own. Close it, or use it in a `with` block, so that
-    the versions are not held any more.
+    All other methods are those of the backend. Close the connection, or use it in a `with` block,
+    to release the pinned versions.
 
     Attributes:
         backend: The backend of Ibis that runs the expressions.
     """
 
-    def __init__(self, lake: Lake, engine: str, at: datetime | str | int | None) -> None:
-        library()
+    def __init__(
+        self, lake: Lake, engine: str, at: datetime | str | int | None, spark: Any = None
+    ) -> None:
         self._lake = lake
-        self._engine = engine_of(engine)
+        self._engine = engine_of(lake, engine, spark)
         self.backend = self._engine.backend
         self._registered = Registered(self._engine)
         self._transaction: Transaction | None = None
@@ -79,11 +87,11 @@ class LakeIbis:
         return self._cut.versions
 
     def list_tables(self, *, like: str | None = None, database: str | None = None) -> list[str]:
-        """The names of the tables of the cut.
+        """Return the names of the tables of the cut, sorted.
 
         Args:
-            like: A regular expression that names must match.
-            database: Only the tables of this namespace, without it before their names.
+            like: A regular expression that must match a part of the name.
+            database: Return only the tables of this namespace, with names that leave it out.
         """
         names = sorted(self.versions)
         if database is not None:
@@ -99,18 +107,18 @@ class LakeIbis:
         timestamp: datetime | str | None = None,
         tag: str | None = None,
     ) -> Any:
-        """A table as an expression, at the connection's cut or at another version.
+        """Return a table as an expression, at the connection's cut or at another version.
 
         Args:
             name: `name` or `namespace.name`.
             database: The namespace, if it is not in the name.
-            version: At this version of it.
-            timestamp: At its newest version that is not later than this moment.
-            tag: At the version that a tag names.
+            version: Read the table at this version.
+            timestamp: Read the newest version that is not later than this time.
+            tag: Read the version that this tag refers to.
 
         Raises:
             TableNotFound: There was no such table at the cut.
-            VersionNotFound: It has no such version.
+            VersionNotFound: The table has no such version.
         """
         full = f"{database}.{name}" if database else name
         if version is None and timestamp is None and tag is None:
@@ -128,57 +136,54 @@ class LakeIbis:
         until: int | str | datetime | None = None,
         key: str | Sequence[str] | None = None,
     ) -> Any:
-        """The rows that a range of versions changed, as an expression.
+        """Return the rows that a range of versions changed, as an expression.
 
-        They have the columns `_change_type`, `_commit_version`, `_commit_timestamp` and
-        `_transaction_id` more than the table: see `Table.changes`.
+        In addition to the table's columns, they have `_change_type`, `_commit_version`,
+        `_commit_timestamp` and `_transaction_id`: see `Table.changes`.
 
         Args:
             name: The table.
             since: The first version of the range, as in `Table.changes`.
-            until: The last one; the version of the connection's cut unless given.
-            key: Columns that tell rows apart, as in `Table.changes`.
+            until: The last version; the version of the connection's cut unless given.
+            key: Columns that identify a row, as in `Table.changes`.
         """
         found = self._cut.table(name)
         last = found.version if until is None else until
-        table = self._lake.table(found.name)
         place = ("changes", found.log_head.table_id, since, last, str(key))
 
-        def source() -> Source:
-            dataset = changes_dataset(
-                lambda columns: table.changes(since=since, until=last, columns=columns, key=key),
-                label=f"changes of {name}",
-            )
-            return Source(dataset.schema, lambda: dataset)
+        def register(called: str) -> None:
+            self._engine.register_changes(called, found.name, since, last, key)
 
-        return self.backend.table(self._registered.name_of(place, f"{found.name}_changes", source))
+        called = self._registered.name_of(place, f"{found.name}_changes", register)
+        return self.backend.table(called)
 
     def sql(self, query: str, params: Params | None = None) -> Any:
-        """A query as an expression; tables of the cut are known by their names.
+        """Return a query as an expression; it reads tables at the connection's cut, by their names.
 
         Args:
             query: SELECT, WITH or VALUES, in the engine's SQL.
-            params: Not possible here: write the condition with Ibis, or use `lake.sql`.
+            params: Not supported: write the condition with Ibis, or use `lake.sql`.
+
+        Raises:
+            UnsupportedFeature: `params` were given.
+            TableNotFound: The query names a table that is not in the cut.
         """
         if params:
             what = "Expressions of Ibis take no parameters in SQL."
             hint = "Add conditions with .filter(…), or use lake.sql."
             raise UnsupportedFeature(what, hint=hint)
-        asked = read_query(query)
-        known = {t.log_head.name: t.log_head for t in self._cut}
-        found = [self._cut.table(str(found_table(r.parts, known).name)) for r in asked.tables]
-        if any(ref.travel is not None for ref in asked.tables):
-            what = "Older versions are not read by SQL here."
-            raise UnsupportedFeature(what, hint="Use con.table(name, version=…), or lake.sql.")
-        names = [quoted(self._registered.table(t, of_cut=True)) for t in found]
-        text = asked.rewritten(names, [t.schema.names for t in found]).text
-        columns = library().Schema.from_pyarrow(self._engine.columns(text))
-        return self.backend.sql(text, schema=columns)
+        known = {TableName.parse(t.name): t for t in self._cut}
+
+        def table(parts: Sequence[str]) -> tuple[str, TableSnapshot]:
+            found = found_table(parts, known)
+            return self._registered.table(found, of_cut=True), found
+
+        return self._engine.sql(query, table)
 
     def refresh(self, *, at: datetime | str | int | None = None) -> Self:
-        """Read tables at a new cut from now on; expressions made before stay as they are.
+        """Pin a new cut, at which tables are read from now on, and release the cut before.
 
-        Files of their versions may be vacuumed now.
+        Expressions made before still read their old versions, whose files may be vacuumed now.
         """
         before, self._cut = self._cut, self._pinned(at)
         before.__exit__(None, None, None)
@@ -188,10 +193,10 @@ class LakeIbis:
 
     @contextmanager
     def transaction(self, *, message: str | None = None) -> Generator[Transaction]:
-        """Make all writes of the connection in the block one transaction.
+        """Run all writes of the connection in the `with` block as one transaction; yield it.
 
-        Expressions are computed at the connection's cut, without what the block wrote. The block's
-        end commits, and moves the connection to a new cut; an error rolls everything back.
+        Expressions are computed at the connection's cut, without what the block wrote. The end of
+        the block commits and pins a new cut; an error rolls everything back.
 
         Args:
             message: Why; kept with the commit.
@@ -199,7 +204,7 @@ class LakeIbis:
         if self._transaction is not None:
             what = "The connection is in a transaction already."
             raise InvalidInput(what, hint="End that block first, or connect once more.")
-        with self._lake.transaction(message=message) as tx:
+        with self._lake.transaction(message=message, spark=self._engine.spark) as tx:
             self._transaction = tx
             try:
                 yield tx
@@ -219,15 +224,16 @@ class LakeIbis:
         comment: str | None = None,
         message: str | None = None,
     ) -> Any:
-        """Make a table, with the rows of an expression or of data if they are given.
+        """Create a table, with the rows of an expression or of data if they are given.
 
-        Returns the new table as an expression; None in a block of `transaction`, because nobody
-        sees the table before the commit.
+        Return the new table as an expression; None in a block of `transaction`, because the table
+        does not exist before the commit.
 
         Args:
             name: `name` or `namespace.name`.
             obj: An expression of Ibis, or data as `Transaction.append` takes it.
-            schema: The columns, as `lake.create` or Ibis has them; those of `obj` unless given.
+            schema: The columns, as for `lake.create` or as a schema of Ibis; those of `obj` unless
+                given.
             format: `delta` or `iceberg`.
             partition_by: As in `lake.create`.
             properties: As in `lake.create`.
@@ -261,17 +267,17 @@ class LakeIbis:
         schema_mode: str | None = None,
         message: str | None = None,
     ) -> CommitResult | None:
-        """Add rows to a table, or replace all of its rows by them.
+        """Append rows to a table, or replace all of its rows.
 
         Args:
             name: The table.
             obj: An expression of Ibis, or data as `Transaction.append` takes it.
-            overwrite: Replace all rows.
+            overwrite: Replace all rows of the table instead of appending.
             schema_mode: As in `Transaction.append` and `Transaction.overwrite`.
             message: Why; kept with the commit.
 
         Returns:
-            What was committed; None in a block of `transaction`.
+            The result of the commit; None in a block of `transaction`.
 
         Raises:
             Conflict: The expression reads the table, which has changed since the connection's cut.
@@ -294,16 +300,16 @@ class LakeIbis:
         on: str | Sequence[str],
         message: str | None = None,
     ) -> CommitResult | None:
-        """Update the rows of a table that have a partner in the data, and insert the others.
+        """Update the rows of a table that match a row of the data; insert the data's other rows.
 
         Args:
             name: The table.
             obj: An expression of Ibis, or data as `Transaction.append` takes it.
-            on: The columns that make the key, or a condition: see `Transaction.merge`.
+            on: The columns of the key, or a condition: see `Transaction.merge`.
             message: Why; kept with the commit.
 
         Returns:
-            What was committed; None in a block of `transaction`.
+            The result of the commit; None in a block of `transaction`.
 
         Raises:
             Conflict: The expression reads the table, which has changed since the connection's cut.
@@ -318,11 +324,14 @@ class LakeIbis:
         return self._write(merge, message)
 
     def drop_table(self, name: str, *, message: str | None = None) -> CommitResult | None:
-        """Take a table out of the lake. Raises `TableNotFound`."""
+        """Drop a table; raise `TableNotFound` if there is none of this name.
+
+        Return the result of the commit; None in a block of `transaction`.
+        """
         return self._write(lambda tx: tx.drop(name), message)
 
     def close(self) -> None:
-        """Let the versions go; expressions of the connection cannot be run any more."""
+        """Release the pinned versions; expressions of the connection cannot be run any more."""
         self._engine.close()
         self._cut.__exit__(None, None, None)
 
@@ -358,7 +367,7 @@ class LakeIbis:
                 raise InvalidInput(what, parameter="message")
             change(self._transaction)
             return None
-        with self._lake.transaction(message=message) as tx:
+        with self._lake.transaction(message=message, spark=self._engine.spark) as tx:
             change(tx)
         if tx.result is None:
             what = "The transaction was rolled back."

@@ -1,4 +1,4 @@
-"""Tables of a lake registered with the engine of an Ibis connection, and rows of expressions."""
+"""Registers tables of a lake with the engine of an Ibis connection; computes expressions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from lakeward.engines.sql.pruning import Wanted
-from lakeward.engines.sql.source import Source
 from lakeward.errors import InvalidInput
-from lakeward.integrations.ibis.engines import IbisEngine, library
+from lakeward.integrations.ibis.engines import IbisEngine
+from lakeward.integrations.ibis.library import library
+from lakeward.read.dataset import audited
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.read.sources import source_of
 
 _UNSAFE: Final = re.compile(r"[^a-z0-9_]")
 
@@ -24,7 +23,7 @@ class Rows(NamedTuple):
 
 
 class Registered:
-    """Registers each version of a table once, under a name that no other has."""
+    """Registers each version of a table once with the engine, under a unique name."""
 
     def __init__(self, engine: IbisEngine) -> None:
         self._engine = engine
@@ -32,35 +31,46 @@ class Registered:
         self._read_at: dict[str, tuple[str, int]] = {}  # tables of a cut, by the engine's names
 
     def table(self, table: TableSnapshot, *, of_cut: bool) -> str:
-        """Return the engine's name of a table at a version; `of_cut` if it is the cut's."""
+        """Register a table at its version, unless it is, and return its name in the engine.
+
+        `of_cut` is whether the version is that of the connection's cut; False for one that the user
+        chose.
+        """
         place = (table.log_head.table_id, table.version, of_cut)
         wanted = f"{table.name}_v{table.version}"
-        called = self.name_of(place, wanted, lambda: source_of(table, Wanted()))
+
+        def register(name: str) -> None:
+            audited(table)
+            self._engine.register(name, table)
+
+        called = self.name_of(place, wanted, register)
         if of_cut:
             self._read_at[called] = (table.name, table.version)
         return called
 
-    def name_of(self, place: tuple[object, ...], wanted: str, source: Callable[[], Source]) -> str:
-        """Return the engine's name of a source, registered when it is first asked for.
+    def name_of(
+        self, place: tuple[object, ...], wanted: str, register: Callable[[str], None]
+    ) -> str:
+        """Return the name of rows in the engine; register the rows at the first call.
 
         Args:
-            place: Identifies the source.
-            wanted: The name, unless another source has it.
-            source: Makes the source.
+            place: Identifies the rows.
+            wanted: The preferred name; a number is appended if it is in use.
+            register: Registers the rows with the engine under a name.
         """
         if place not in self._names:
             called = _UNSAFE.sub("_", wanted.lower())
             taken = sum(n == called or n.startswith(f"{called}_n") for n in self._names.values())
             called = f"{called}_n{taken}" if taken else called
-            self._engine.register(called, source())
+            register(called)
             self._names[place] = called
         return self._names[place]
 
     def rows(self, given: Any) -> Rows:
-        """Return data for a transaction: given rows, or an expression's, which the engine streams.
+        """Return rows for a transaction: the given data, or the result of a given expression.
 
         Raises:
-            InvalidInput: The expression is a value or a column.
+            InvalidInput: The expression is a value or a column, or reads several connections.
         """
         ibis = library()
         if not isinstance(given, ibis.expr.types.Expr):
@@ -72,7 +82,11 @@ class Registered:
 
         own = self._engine.backend
         named = {op.name for op in given.op().find(ops.DatabaseTable) if op.source is own}
-        found, _ = given._find_backends()
-        backend = found[0] if found else own
         reads = frozenset(self._read_at[n] for n in named if n in self._read_at)
-        return Rows(backend.to_pyarrow_batches(given), reads)
+        found, _ = given._find_backends()
+        if len(found) > 1:
+            what = "The expression reads tables of several connections of Ibis."
+            raise InvalidInput(what, hint="Give rows of the others as ibis.memtable(…).")
+        if found and found[0] is not own:
+            return Rows(found[0].to_pyarrow_batches(given), reads)
+        return Rows(self._engine.rows(given), reads)

@@ -1,4 +1,4 @@
-"""Opens a store by the name that a user gave."""
+"""Opens a store by the path or URL that a user gave."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ASKED: Final = "read_only=True"
 def connect(target: str | Path, *, create: bool = True, read_only: bool | None = False) -> Database:
     """Open the store in a directory (SQLite) or at a PostgreSQL URL, and migrate its schema.
 
-    Without `create`, a missing store is `LakeNotFound`, and nothing is written. With `read_only`
-    None an existing store is opened read-only where this user cannot write it.
+    Without `create`, raise `LakeNotFound` for a missing store, and write nothing. With `read_only`
+    None, open an existing store read-only if this user may not write to it.
     """
     text = str(target)
     if text.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
@@ -65,7 +65,7 @@ def _postgres(url: str, *, read_only: bool | None) -> Database:
             if database.has_table(store.name):
                 database.read_only = database.why_read_only()
         finally:
-            # Connections learn when they are made that they only read.
+            # Only new connections are read-only, so close those that are open.
             database.close()
     return database
 

@@ -1,4 +1,4 @@
-"""Finds a lake near a directory that has none, to suggest it in the error."""
+"""Finds a lake near a directory that has none, so that the error can suggest it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lakeward.errors import LakeNotFound
 
 STORE_FILE: Final = "lakeward.db"
 _LOOKED_AT: Final = 1000
-"""Entries of a directory that are looked at."""
+"""The maximal number of entries of a directory that are examined."""
 
 
 def lake_not_found(directory: Path) -> LakeNotFound:
-    """The error that a directory holds no lake; it names the nearest one that exists."""
+    """Return the error for a directory without a lake; it suggests the nearest lake."""
     near = nearest_lake(directory)
     meant = "" if near is None else f"Did you mean {near}? "
     hint = f"{meant}To make a lake here, run `lakeward init`, or lw.open(...) with create=True."
@@ -31,7 +31,11 @@ def lake_not_found(directory: Path) -> LakeNotFound:
 
 
 def nearest_lake(directory: Path) -> Path | None:
-    """The lake around a directory, the only one inside it, or one beside it of a similar name."""
+    """Return the nearest lake, or None.
+
+    That is a lake in a parent directory, the only lake inside the directory, or a lake beside it
+    with a similar name.
+    """
     for parent in directory.parents:
         if _is_lake(parent):
             return parent

@@ -1,8 +1,8 @@
 """PostgreSQL notifications, by which a commit wakes followers of the lake.
 
-They are sent after the commit, in a transaction of their own: PostgreSQL serializes the commits of
-transactions that notify, and commits of tables must not queue for that. None is sent while there
-are no followers. A lost notification only delays a follower, which polls every second anyway.
+They are sent after the commit, in a separate transaction: PostgreSQL serializes the commits of
+transactions that notify, and commits of tables must not wait for each other. None is sent while
+there are no followers. A lost notification only delays a follower, which polls every second anyway.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Notices:
         self._look_at = 0.0
 
     def committed(self, connection: psycopg.Connection[Any]) -> None:
-        """Notify that something was committed, on a connection outside of a transaction."""
+        """Notify followers of a commit, on a connection that is not in a transaction."""
         now = time.monotonic()
         if now >= self._look_at:
             self._is_followed = connection.execute(_FOLLOWED).fetchone() is not None

@@ -1,10 +1,10 @@
-"""The log in one SQLite file: write-ahead log, every commit synced to disk.
+"""The log in one SQLite file: write-ahead log, every durable commit synced to disk.
 
-SQLite takes one writer at a time and makes the others sleep and retry, which starves some of them
+SQLite admits one writer at a time and makes the others sleep and retry, which starves some of them
 for hundreds of milliseconds. Writers therefore queue on a file lock first: the kernel wakes the
-next one. SQLite's own lock still excludes programs that do not take it.
+next one. SQLite's own lock still excludes programs that do not take the file lock.
 
-Sessions are classes rather than generators, because a commit opens several and waits for each.
+Sessions are classes rather than generators, for speed: a commit opens several and waits for each.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _NORMAL: Final = "PRAGMA synchronous = NORMAL"
 
 
 class Connection(sqlite3.Connection):
-    """A connection that notices writes of others."""
+    """A connection that detects writes of other connections."""
 
     _seen: int | None = None
 
     def has_changed(self) -> bool:
-        """Whether another connection has written since the last call; False on the first."""
+        """Return whether another connection wrote since the last call; False on the first call."""
         (found,) = self.execute("PRAGMA data_version").fetchone()
         before, self._seen = self._seen, found
         return before is not None and before != found
 
 
 class SqliteDatabase(Database):
-    """A SQLite file, made when it is missing and `create` is set."""
+    """A SQLite file, created if it is missing and `create` is set."""
 
     dialect = "sqlite"
     patience_seconds = 2.0
@@ -78,16 +78,16 @@ class SqliteDatabase(Database):
 
     @property
     def jdbc(self) -> dict[str, str] | None:
-        """The file, with the same busy timeout as in this process."""
+        """The JDBC URL of the file, with the same busy timeout as in this process."""
         busy_ms = round(_BUSY_SECONDS * 1000)
         return {"uri": f"jdbc:sqlite:{self.path}", "jdbc.busy_timeout": str(busy_ms)}
 
     def read(self) -> AbstractContextManager[Session]:
-        """A session over one snapshot of the file."""
+        """Open a session that reads one snapshot of the file."""
         return _Reading(self)
 
     def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
-        """A session that queues for the file's only writer."""
+        """Open a session that writes; it first waits for its turn as the only writer."""
         return _Writing(self, durable=durable)
 
     @contextmanager
@@ -101,15 +101,15 @@ class SqliteDatabase(Database):
             self.unlock(name, handle)
 
     def clock_ms(self, session: Session) -> int:  # noqa: ARG002  the file lives on this host
-        """This host's clock: all users of the file are on this host."""
+        """Return the time of this host, on which all users of the file are."""
         return now_ms()
 
     def place(self, session: Session) -> str:  # noqa: ARG002  the file is the database
-        """The file's path, without symbolic links."""
+        """Return the file's path with symbolic links resolved."""
         return os.path.realpath(self.path)
 
     def has_table(self, name: str) -> bool:
-        """Whether the file has a table of this name."""
+        """Return whether the file has a table of this name."""
         statement = Statement("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name")
         with self.read() as session:
             return session.row(statement, {"name": name}) is not None
@@ -118,14 +118,14 @@ class SqliteDatabase(Database):
         """Do nothing: there is only one write session at a time."""
 
     def after_import(self, session: Session) -> None:
-        """Do nothing: SQLite takes the next free id by itself."""
+        """Do nothing: SQLite chooses the next free id by itself."""
 
     def dialect_ddl(self, statement: str) -> str:
-        """A migration's statement in SQLite's dialect."""
+        """Translate a migration's statement into SQLite's dialect."""
         return statement.format(identity="INTEGER PRIMARY KEY", clustered=" WITHOUT ROWID")
 
     def check(self) -> list[str]:
-        """The problems that SQLite's integrity check finds."""
+        """Run SQLite's integrity check; return the problems found."""
         with self._connection() as connection:
             found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found
@@ -150,11 +150,11 @@ class SqliteDatabase(Database):
         _close(self._idle, self._handles, self._pid)
 
     def _watch(self) -> None:
-        """Close idle connections when this object is collected, too."""
+        """Arrange that idle connections are closed when this object is garbage-collected."""
         self._finalizer = weakref.finalize(self, _close, self._idle, self._handles, self._pid)
 
     def _forget_parent(self) -> None:
-        """Drop a parent's connections and locks in a forked child, which must not close them."""
+        """In a forked child, discard the parent's connections and locks without closing them."""
         self._finalizer.detach()
         self._forked.append((self._idle, self._handles))
         self._idle, self._handles = deque(), {}
@@ -163,7 +163,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _connection(self) -> Generator[Connection]:
-        """A connection outside of sessions."""
+        """Yield a connection for use outside of sessions."""
         try:
             connection = self.borrow()
             try:
@@ -176,7 +176,7 @@ class SqliteDatabase(Database):
             raise translated(error, self.label) from error
 
     def borrow(self) -> Connection:
-        """A connection for one session."""
+        """Return an idle connection, or open one; `give_back` must follow."""
         if self._pid != os.getpid():
             self._forget_parent()
         try:
@@ -185,7 +185,7 @@ class SqliteDatabase(Database):
             return self._connect()
 
     def give_back(self, connection: Connection, error: BaseException | None) -> None:
-        """Keep a connection for the next session, unless it may have caused an error."""
+        """Keep a connection for the next session, or close it after an error of the database."""
         if isinstance(error, sqlite3.Error | OutcomeUnknown):
             connection.close()
         else:
@@ -202,8 +202,8 @@ class SqliteDatabase(Database):
         )
         try:
             if not self.path.exists() or self.path.stat().st_size == 0:
-                # Lets free pages be cut off later. In a file that has tables it would wait for
-                # the writer of the moment.
+                # Allows free pages to be released later. In a file that has tables this would
+                # wait for the current writer.
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA temp_store = MEMORY")
@@ -213,7 +213,7 @@ class SqliteDatabase(Database):
         return connection
 
     def lock(self, name: str) -> int:
-        """Wait for a lock among the processes of this host; the handle that holds it."""
+        """Wait for a lock among the processes of this host; return the handle that holds it."""
         if self._pid != os.getpid():
             self._forget_parent()
         idle = self._handles.setdefault(name, deque())
@@ -309,7 +309,7 @@ class _Reading:
 
 
 class _Writing:
-    """A session that writes: the queue's lock, a transaction, and its end."""
+    """A session that writes: waits for the file lock, then runs a transaction."""
 
     __slots__ = ("_connection", "_database", "_durable", "_handle")
 

@@ -1,4 +1,4 @@
-"""Translates errors of the SQLite driver to Lakeward's."""
+"""Translates errors of the SQLite driver to Lakeward's errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakeward.errors import StoreCorrupt, StoreError, StoreUnavailable
 
 
 def raise_translated(error: BaseException, label: str) -> None:
-    """Raise an error of the driver as a Lakeward error."""
+    """Raise the Lakeward error for an error of the driver; return for any other error."""
     if isinstance(error, sqlite3.Error):
         raise translated(error, label) from error
 

@@ -1,11 +1,11 @@
 """A SQLite store that is only read, by a user without permission to write the file or directory.
 
 A reader of a write-ahead log needs the files `-wal` and `-shm`. While a writer has the store open
-they exist, and SQLite reads by them, without writing. When the last writer closes the store, they
-are deleted, and SQLite cannot make them in a directory that it may not write. Then the file holds
-all that was committed, and is read as it is (`immutable`), under a shared lock on the file that
-writers queue on: no writer changes it during the session. Programs that take no such lock are
-noticed by the change of the file, and what was read is refused.
+these files exist, and SQLite reads through them, without writing. When the last writer closes the
+store, the files are deleted, and SQLite cannot create them in a directory without write permission.
+Then the database file holds all commits, and is opened with `immutable=1` under a shared lock on
+the file lock of writers: no writer changes the database during the session. If a program without
+that lock changes the file, the session ends with an error, and its results are refused.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from lakeward.log.drivers.sqlite import WRITE_LOCK, Connection, SqliteDatabase
 
 _BUSY_SECONDS: Final = 60.0
 _PATIENCE_SECONDS: Final = 1.0
-"""How long to try again while a writer opens or closes the store."""
+"""How long opening is retried while a writer opens or closes the store."""
 _Stamp: TypeAlias = tuple[int, int, int]
 
 
 class _ReadOnlyConnection(Connection):
-    """A connection that cannot write; one to a file without writers holds their lock."""
+    """A connection that cannot write; if the file was opened as immutable, it holds a lock."""
 
     stamp: _Stamp | None = None
-    """The file's state when it was opened as immutable."""
+    """Inode, size and modification time of the file when it was opened as immutable."""
     lock: int | None = None
 
 
 class ReadOnlySqliteDatabase(SqliteDatabase):
-    """An existing SQLite file of which nothing is changed.
+    """An existing SQLite file that is never changed.
 
     Args:
         path: The file.
-        reason: Why it is only read.
+        reason: Why the file is only read.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -50,25 +50,25 @@ class ReadOnlySqliteDatabase(SqliteDatabase):
         super().__init__(path, create=False)
 
     def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
-        """Refused."""
+        """Raise `ReadOnlyLake`."""
         self.check_writable()
         return super().write(durable=durable)
 
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
-        """Refused."""
+        """Raise `ReadOnlyLake`."""
         self.check_writable()
         with super().turn(table_id):
             yield
 
     def wait_for_writers(self) -> None:
-        """Wait for the commit under way: every writer holds the lock until its commit is done."""
+        """Wait until the commit under way is done: writers hold the file lock until then."""
         handle = self._shared_lock()
         if handle is not None:
             os.close(handle)
 
     def borrow(self) -> Connection:
-        """A connection that has read successfully."""
+        """Return a connection through which the file could be read; retry for a second."""
         if self._pid != os.getpid():
             self._forget_parent()
         until = time.monotonic() + _PATIENCE_SECONDS
@@ -82,7 +82,7 @@ class ReadOnlySqliteDatabase(SqliteDatabase):
                 time.sleep(0.01)
 
     def give_back(self, connection: Connection, error: BaseException | None) -> None:
-        """Keep a connection for the next session; close one that took the file as immutable."""
+        """Keep a connection for the next session; close one that opened the file as immutable."""
         if not isinstance(connection, _ReadOnlyConnection) or connection.stamp is None:
             super().give_back(connection, error)
             return
@@ -93,14 +93,14 @@ class ReadOnlySqliteDatabase(SqliteDatabase):
             raise StoreUnavailable(what, hint="Try again.") from error
 
     def _beside_writers(self) -> Connection:
-        """A connection that reads the write-ahead log, and keeps its files as long as it lives."""
+        """Return a connection that reads the write-ahead log; its files exist while it is open."""
         try:
             return self._idle.pop()
         except IndexError:
             return self._open("mode=ro")
 
     def _alone(self) -> Connection:
-        """A connection to a file that no writer of a lake changes until it is given back."""
+        """Open the file as immutable; no Lakeward writer changes it until it is given back."""
         lock = self._shared_lock()
         stamp = self._stamp()
         try:
@@ -139,7 +139,7 @@ class ReadOnlySqliteDatabase(SqliteDatabase):
             os.close(connection.lock)
 
     def _shared_lock(self) -> int | None:
-        """Hold the lock of writers, shared with other readers; None where there is none to take."""
+        """Take the writers' file lock, shared with other readers; None if there is none to take."""
         try:
             handle = os.open(self._locks / WRITE_LOCK, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -183,7 +183,7 @@ class ReadOnlySqliteDatabase(SqliteDatabase):
 
 
 def why_read_only(path: Path) -> str | None:
-    """Why a SQLite store cannot be written by this user; None where it can be, or is not there."""
+    """Return why this user cannot write to a SQLite store; None if they can, or it is missing."""
     locks = path.parent / ".lakeward"
     beside = [Path(f"{path}{end}") for end in ("-wal", "-shm")]
     for place in (path, path.parent, *beside, locks, locks / WRITE_LOCK):

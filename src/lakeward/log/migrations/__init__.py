@@ -1,6 +1,6 @@
 """Numbered, forward-only changes of the store's schema.
 
-Opening an older store runs the missing ones in one transaction; opening a newer one is refused.
+Opening an older store runs the missing migrations in one transaction; a newer store is refused.
 """
 
 from __future__ import annotations
@@ -38,8 +38,18 @@ MIGRATIONS: Final = (
     "m0021_quality",
     "m0022_statistics",
     "m0023_service_levels",
+    "m0024_unrecorded",
+    "m0025_identity",
+    "m0026_service",
+    "m0027_positions_of_drops",
+    "m0028_queries",
+    "m0029_newest_drop",
+    "m0030_renames",
+    "m0031_statistics_again",
+    "m0032_text_by_bytes",
+    "m0033_kept_of_dropped",
 )
-"""Modules of this package, in order: the number of each is its place. Only missing ones load."""
+"""Modules of this package, in order; a migration is imported only if a store lacks it."""
 CURRENT: Final = len(MIGRATIONS)
 
 _CREATE = (
@@ -69,7 +79,7 @@ def after(version: int) -> Iterator[ModuleType]:
 
 
 def check_current(database: Database) -> None:
-    """Refuse a read-only store that lacks migrations: it cannot be migrated."""
+    """Raise `ReadOnlyLake` if a read-only store lacks migrations, since it cannot be migrated."""
     version = _version(database)
     if version != CURRENT:
         what = f"The store has schema version {version} and must be migrated to {CURRENT} first."

@@ -1,4 +1,4 @@
-"""The log's first tables."""
+"""The first tables of the log."""
 
 from __future__ import annotations
 

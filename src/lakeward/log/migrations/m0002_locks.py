@@ -1,7 +1,7 @@
-"""Locks on tables: who holds one, and who waits for one.
+"""Locks on tables: their holders, and the transactions that wait for them.
 
-Neither has a lease of its own. A row counts as long as its transaction is open, so that closing a
-transaction, however it ends, frees what it held.
+Neither has a lease. A row is valid while its transaction is open, so that the end of a transaction,
+however it ends, releases its locks.
 """
 
 from __future__ import annotations

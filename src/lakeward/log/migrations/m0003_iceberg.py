@@ -1,6 +1,6 @@
-"""The Iceberg catalog: two tables that SqlCatalog and JdbcCatalog share, and what we know of it.
+"""The Iceberg catalog: two tables that SqlCatalog and JdbcCatalog share, and a column of heads.
 
-They may be there already, made by one of those catalogs in the same database.
+The two tables may exist already, created by one of those catalogs in the same database.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Change files: the rows that a commit inserted, updated and deleted, where its writer tells."""
+"""Change files: the rows that a commit inserted, updated and deleted, if its writer wrote them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of pipelines, and what they took in: recorded in the transaction that made use of it."""
+"""Runs of pipelines, and their inputs, recorded in the transaction that consumed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers of streams: which instance of each may commit, and how far it came."""
+"""Writers of streams: the instance of each that may commit, and its last epoch."""
 
 from __future__ import annotations
 

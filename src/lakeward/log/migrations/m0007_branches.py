@@ -1,4 +1,4 @@
-"""Branches and clones: which directories belong to which branch, and which versions clones use."""
+"""Branches and clones: the directories of each branch, and the versions that clones use."""
 
 from __future__ import annotations
 

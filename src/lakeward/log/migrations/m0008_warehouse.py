@@ -1,7 +1,8 @@
-"""The store records its warehouse, in a row of `lakeward_store` that opening the lake writes.
+"""Mark stores that record their warehouse, in a row of `lakeward_store`.
 
-No table changes. The number keeps older versions of Lakeward out: they would not compare the
-warehouse with the record, and so could write a table's files into another place.
+Opening the lake writes that row; this migration changes no table. Its number keeps older versions
+of Lakeward out: they would not compare the warehouse with the record, and could write a table's
+files to another place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Adopted files lose the upper bounds of their float columns.
+"""Remove the upper bounds of float columns from the statistics of adopted files.
 
 Most writers leave NaN out of the bounds, and NaN is greater than every number, so that rows with
-NaN were not found. From now on such bounds are not taken over; here they are removed from what was
-adopted before. In the neutral spelling only values of float columns are floats.
+NaN were not found. Adoption no longer takes such bounds; this migration removes those that it took
+before. In the log's JSON only values of float columns are floats.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DOUBLE: Final = Primitive("double")
 
 
 def run(session: Session) -> None:
-    """Remove the bounds, in the files and in the index over them."""
+    """Remove the bounds from the rows of files and from the statistics index."""
     files: list[dict[str, Any]] = []
     index: list[dict[str, Any]] = []
     for chunk in session.stream(_ADOPTED, {"mark": _MARK}):
@@ -55,7 +55,7 @@ def run(session: Session) -> None:
 
 
 def _indexed(stats: dict[str, Any], gone: list[str]) -> Iterator[dict[str, Any]]:
-    """Where each bound stands in the index, and the widest interval that takes its place."""
+    """Yield, for each removed bound, its key in the index and the widest interval in its place."""
     for field_id in gone:
         if field_id in stats["min"]:
             ends = (stats["min"][field_id], stats["max"][field_id])

@@ -1,4 +1,4 @@
-"""Cursors of streams belong to one Spark query, whose checkpoint numbers the batches."""
+"""Bind the cursor of a stream to one Spark query, whose checkpoint numbers the batches."""
 
 from __future__ import annotations
 

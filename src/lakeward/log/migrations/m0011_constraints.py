@@ -1,4 +1,4 @@
-"""Foreign keys by the table that they refer to, and violations of constraints."""
+"""Foreign keys by the table to which they refer, and violations of constraints."""
 
 from __future__ import annotations
 

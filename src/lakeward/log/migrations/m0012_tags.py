@@ -1,4 +1,4 @@
-"""Tags: each names one version of each of some tables, kept as long as the tag exists."""
+"""Tags: each refers to one version of each of some tables, kept as long as the tag exists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Commits get a position: the place of their transaction in the order of the whole lake.
+"""Give every commit a position: the place of its transaction in the order of the whole lake.
 
-Existing transactions are ordered by their times, which agree with the versions of every table.
-Consumers store their position in a table of their own.
+Existing transactions are ordered by their times, which agree with the versions of every table. A
+new table holds the position of each consumer.
 """
 
 from __future__ import annotations

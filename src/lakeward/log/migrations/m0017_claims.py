@@ -1,4 +1,4 @@
-"""Claims: parts of tables that a maintenance run works on."""
+"""Claims: the parts of tables on which a maintenance run works."""
 
 from __future__ import annotations
 

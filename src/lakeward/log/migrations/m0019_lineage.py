@@ -1,4 +1,4 @@
-"""What transactions say of the sources of their rows."""
+"""Lineage: the sources of the rows of a transaction, as the transaction recorded them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens of the service: who they are for and what they allow; of the secret only a hash."""
+"""Access tokens of the service: user, role and tables; the secret only as a hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured of the expectations of tables, version by version."""
+"""Measurements of the expectations of tables, by version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of versions, and sketches of columns, as far as they were asked for."""
+"""Statistics of versions, and sketches of columns, kept once they have been computed."""
 
 from __future__ import annotations
 

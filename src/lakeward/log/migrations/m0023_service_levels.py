@@ -1,4 +1,4 @@
-"""Service levels as they are declared."""
+"""The declared service levels."""
 
 from __future__ import annotations
 

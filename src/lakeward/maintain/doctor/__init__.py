@@ -1,4 +1,4 @@
-"""The doctor: checks every invariant of a lake and says what is wrong and how to mend it."""
+"""The doctor: checks every invariant of a lake, and reports what is wrong and how to repair it."""
 
 from __future__ import annotations
 

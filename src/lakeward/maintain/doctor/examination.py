@@ -1,7 +1,7 @@
-"""Runs every check over every table, and collects the findings.
+"""Runs every check on every table, and collects the findings.
 
-It reads and never writes. Others may go on working: each check reads one consistent snapshot, in an
-order that does not mistake their work for damage.
+The examination reads and never writes. Others may keep working: each check reads one consistent
+snapshot, in an order that does not mistake their work for damage.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lakeward.model.names import TableName
 from lakeward.model.progress import Progress
 
 LISTED: Final = 20
-"""How many findings of one kind are listed for a table; the rest is counted."""
+"""The number of findings of one kind that are listed for a table; the rest is counted."""
 
 STORE_CHECKS: Final[tuple[Callable[[LakeContext], Iterator[Finding]], ...]] = (
     transaction_checks.whole_transactions,
@@ -77,10 +77,10 @@ _ORDER: Final = list(Severity)
 def examine(
     context: LakeContext, *, tables: Sequence[str] | None = None, progress: Progress | None = None
 ) -> Report:
-    """Check every invariant of the store against itself and against the published files.
+    """Check that the store is consistent, and that the published files agree with it.
 
-    Open the lake with `repair=False` to see it as it is. `tables` are names, all when None;
-    `progress` is called with how much is done, and of how much.
+    Open the lake with `repair=False` to see it as it is. `tables` are names; None means all tables.
+    `progress` is called with two numbers: the versions and files checked so far, and their total.
     """
     started = time.monotonic()
     findings = list(_store_itself(context))
@@ -103,7 +103,7 @@ def examine(
 
 
 def _store_itself(context: LakeContext) -> Iterator[Finding]:
-    """The database's own integrity check."""
+    """Run the database's own integrity check; yield a finding for each problem."""
     try:
         problems = context.database.check()
     except LakewardError as error:
@@ -142,7 +142,7 @@ def _chosen(
 def _safely(
     check: str, table: str | None, run: Callable[[], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Run a check; an error in it becomes a finding."""
+    """Run a check and yield its findings; if it raises, yield a finding instead."""
     try:
         yield from run()
     except LakewardError as error:
@@ -154,7 +154,7 @@ def _safely(
 
 
 def _limited(found: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings of each kind, and how many more there are."""
+    """Yield the first findings of each kind, then for each kind how many more there are."""
     counts: Counter[str] = Counter()
     last: dict[str, Finding] = {}
     for finding in found:

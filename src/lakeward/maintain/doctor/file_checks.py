@@ -1,4 +1,4 @@
-"""Whether the files that the log names are there and whole."""
+"""Checks that the files in the log exist and are complete; yields a finding for each violation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _LOST: Final = (
 
 
 def data_files(table: CheckedTable) -> Iterator[Finding]:
-    """Every file of the newest version is there, with the size that the log knows.
+    """Check that every file of the newest version exists and has the size in the log.
 
-    Deletion vectors of Delta files are read: a damaged one would hide or revive rows.
+    Yield a finding for each file that does not. Deletion vectors of Delta files are read: a damaged
+    one would hide or revive rows.
     """
     with table.context.database.read() as session:
         head = table.head(session)
@@ -36,7 +37,7 @@ def data_files(table: CheckedTable) -> Iterator[Finding]:
 
 
 def vector_paths(descriptor: dict[str, Any]) -> list[str]:
-    """The files that hold the rows deleted in place, as the table's log names files."""
+    """Return the paths of the files that hold a file's deleted rows, in the form of the log."""
     if DELETE_FILES in descriptor:
         return [schemeless(d["path"]) for d in descriptor[DELETE_FILES]]
     found = vector_path(descriptor)

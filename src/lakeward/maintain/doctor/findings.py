@@ -1,4 +1,4 @@
-"""The input of the checks of the doctor, a table, and their output, findings."""
+"""The input of the doctor's checks: a table. Their output: findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTORE: Final = (
 
 
 class Severity(StrEnum):
-    """How bad it is.
+    """How severe a finding is.
 
     An error breaks a guarantee of the lake. A warning is a state that should be temporary.
     Information needs no action.
@@ -36,15 +36,15 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that the doctor found.
+    """One finding of the doctor.
 
     Attributes:
-        severity: How bad it is.
-        code: What kind of thing, for programs.
-        what: What is the matter, in one sentence.
+        severity: How severe it is.
+        code: The kind of finding, for programs.
+        what: What is wrong, in one sentence.
         mend: What to do about it.
-        table: Which table, unless it is the store itself.
-        version: Which version, where it is about one.
+        table: The table; None if the finding is about the store itself.
+        version: The version, if the finding is about one.
     """
 
     severity: Severity
@@ -57,17 +57,21 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What was mended.
+    """What was repaired.
 
     Attributes:
-        published: Versions written again, by table, besides those that were still owed.
-        expired: Transactions of dead processes that were closed.
-        entered: Tables entered into the Iceberg catalog again.
+        published: The number of versions published again, by table.
+        expired: The number of transactions of dead processes that were ended.
+        entered: Tables that were inserted into the Iceberg catalog again.
+        indexed: The number of rows inserted into the statistics index, by table.
+        checkpoints: Tables that got a checkpoint, which replaces commits that are lost.
     """
 
     published: dict[str, int]
     expired: int
     entered: tuple[str, ...] = ()
+    indexed: dict[str, int] = field(default_factory=dict)
+    checkpoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,12 @@ class Report:
 
     Attributes:
         lake: The store that was examined.
-        findings: Errors first, then by table.
-        tables: How many tables were looked at.
-        versions: How many versions.
-        files: How many live files.
-        seconds: How long it took.
-        mended: What was mended before, where that was asked for.
+        findings: The findings: errors first, then by table.
+        tables: The number of tables examined.
+        versions: The number of versions examined.
+        files: The number of live files examined.
+        seconds: How long the examination took.
+        mended: What was repaired before the examination, if requested.
     """
 
     lake: str
@@ -99,13 +103,13 @@ class Report:
         return not self.of(Severity.ERROR)
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:
-        """The findings of one severity."""
+        """Return the findings of one severity."""
         return tuple(f for f in self.findings if f.severity is severity)
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRow:
-    """A row of a definition, whose body is text."""
+    """A row of a definition; `body` is JSON text."""
 
     definition_id: int
     from_version: int
@@ -115,7 +119,7 @@ class DefinitionRow:
 
 @dataclass
 class CheckedTable:
-    """One table, checked while others may go on writing it.
+    """One table, checked while others may keep writing to it.
 
     `name` is its name when the examination began; `versions` and `files` count what was checked;
     `on_progress` is called after each version and each file.
@@ -130,7 +134,7 @@ class CheckedTable:
     on_progress: Callable[[], None] = field(default=lambda: None)
 
     def head(self, session: Session) -> Head:
-        """The table's head as this session sees it; `TableNotFound` if it was dropped."""
+        """Return the table's head in this session; raise `TableNotFound` if it was dropped."""
         found = heads.by_id(session, self.table_id)
         if found is None:
             what = f"The table {self.name} was dropped meanwhile."
@@ -138,32 +142,32 @@ class CheckedTable:
         return found
 
     def definition_rows(self, session: Session) -> list[DefinitionRow]:
-        """All definitions, by id."""
+        """Return the rows of all definitions, ordered by id."""
         return [DefinitionRow(*row) for row in integrity.definition_rows(session, self.table_id)]
 
     def definitions(self, session: Session) -> Definitions:
-        """All definitions, by version."""
+        """Return all definitions, to be looked up by version."""
         return Definitions(self.definition_rows(session))
 
     def error(
         self, code: str, what: str, mend: str | None = RESTORE, *, version: int | None = None
     ) -> Finding:
-        """A finding that breaks a guarantee."""
+        """Return a finding that breaks a guarantee."""
         return Finding(Severity.ERROR, code, what, mend, self.name, version)
 
     def warning(
         self, code: str, what: str, mend: str | None, *, version: int | None = None
     ) -> Finding:
-        """A finding that should be temporary."""
+        """Return a finding about a state that should be temporary."""
         return Finding(Severity.WARNING, code, what, mend, self.name, version)
 
     def info(self, code: str, what: str, mend: str | None = None) -> Finding:
-        """A finding for information."""
+        """Return a finding that needs no action."""
         return Finding(Severity.INFO, code, what, mend, self.name)
 
 
 class Definitions:
-    """Finds the definition of a version; parses each definition once."""
+    """Looks up the definition of a version; parses each definition once."""
 
     def __init__(self, rows: list[DefinitionRow]) -> None:
         self._rows = sorted(rows, key=lambda r: r.from_version)
@@ -171,7 +175,7 @@ class Definitions:
         self._read: dict[int, Definition] = {}
 
     def at(self, version: int) -> Definition:
-        """The definition at a version; `LookupError` if there is none."""
+        """Return the definition at a version; raise `LookupError` if there is none."""
         place = bisect_right(self._starts, version) - 1
         if place < 0:
             message = f"no definition holds at version {version}"
@@ -180,6 +184,10 @@ class Definitions:
         if found is None:
             found = self._read[place] = Definition.from_json(loads(self._rows[place].body))
         return found
+
+    def all(self) -> Iterator[tuple[int, Definition]]:
+        """Yield every definition with its first version, oldest first."""
+        return ((start, self.at(start)) for start in self._starts)
 
 
 Check = Callable[[CheckedTable], Iterator[Finding]]

@@ -1,4 +1,7 @@
-"""Whether an Iceberg table's catalog entry and metadata are what the log says."""
+"""Checks that an Iceberg table's catalog entry and metadata agree with the log.
+
+Each check yields a finding for every violation.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _LOST: Final = (
 
 
 def catalog_entry(table: CheckedTable) -> Iterator[Finding]:
-    """The catalog has the table, and names the document of the log's newest version."""
+    """Check that the catalog has the table, with the metadata location that the log has."""
     with table.context.database.read() as session:
         head = table.head(session)
         pointer = catalog.pointer(session, head.name)
@@ -50,7 +53,7 @@ def catalog_entry(table: CheckedTable) -> Iterator[Finding]:
 
 
 def published_document(table: CheckedTable) -> Iterator[Finding]:
-    """Check that the document can be read and has the newest version's snapshot and definition."""
+    """Check that the metadata document has the newest version's snapshot and definition."""
     with table.context.database.read() as session:
         head = table.head(session)
         first = commits.first_version(session, table.table_id) or 0
@@ -89,7 +92,7 @@ def _exists(table: CheckedTable, name: str) -> bool:
 
 
 def listed_files(table: CheckedTable) -> Iterator[Finding]:
-    """The manifests list exactly the files of the newest version, with their sizes and rows."""
+    """Check that the manifests list exactly the files of the newest version, with size and rows."""
     with table.context.database.read() as session:
         head = table.head(session)
         _, definition = definitions.at(session, table.table_id, head.version)
@@ -116,7 +119,7 @@ def listed_files(table: CheckedTable) -> Iterator[Finding]:
 
 
 def unknown_tables(context: LakeContext) -> Iterator[Finding]:
-    """Tables that others made in the lake's catalog, and that the lake does not know."""
+    """Yield a finding for each table of the lake's catalog that is not in the lake."""
     with context.database.read() as session:
         known = {catalog.identifier(h.name) for h in heads.of_format(session, "iceberg")}
         pointers = {str(h.pointer) for h in heads.of_format(session, "iceberg")}
@@ -132,7 +135,7 @@ def unknown_tables(context: LakeContext) -> Iterator[Finding]:
 def _read(table: CheckedTable, head: Head) -> Document | Finding:
     place = str(head.pointer)
     try:
-        # Read anew: what was damaged since may be remembered whole.
+        # Do not use the cache: the file may have been damaged since it was cached.
         return parse(place, metadata.reader(table.context)(place))
     except LakewardError as error:
         if _was_moved(table, head):
@@ -143,7 +146,7 @@ def _read(table: CheckedTable, head: Head) -> Document | Finding:
 
 
 def _was_moved(table: CheckedTable, head: Head) -> bool:
-    """Whether the document lies in the table's directory, which is not where it is named."""
+    """Return whether the document is in the table's directory, but its location is another."""
     storage = table.context.storage
     path = f"{head.location}/{METADATA_DIRECTORY}/{str(head.pointer).rpartition('/')[2]}"
     return storage.uri(path) != head.pointer and storage.exists(path)

@@ -1,4 +1,7 @@
-"""Whether the log of a table agrees with itself: versions, times, definitions, files, audit."""
+"""Checks that the log of a table agrees with itself: versions, times, definitions, files, audit.
+
+Each check yields a finding for every violation.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from lakeward.model.file import LIVE
 
 
 def versions(table: CheckedTable) -> Iterator[Finding]:
-    """Versions are gap-free from the first to the head, and the head is the newest of them."""
+    """Check that versions have no gaps, and that the head refers to the newest of them."""
     with table.context.database.read() as session:
         head = table.head(session)
         first, newest = integrity.version_range(session, table.table_id)
@@ -42,7 +45,7 @@ def versions(table: CheckedTable) -> Iterator[Finding]:
 
 
 def times(table: CheckedTable) -> Iterator[Finding]:
-    """A later version has a later time."""
+    """Check that every version has a later time than the version before."""
     with table.context.database.read() as session:
         for version, now, before in integrity.times_backwards(session, table.table_id):
             what = (
@@ -53,7 +56,7 @@ def times(table: CheckedTable) -> Iterator[Finding]:
 
 
 def definitions(table: CheckedTable) -> Iterator[Finding]:
-    """Each version has exactly one definition, which can be read, and the head names the last."""
+    """Check that each version has one readable definition, and the head refers to the last."""
     with table.context.database.read() as session:
         head = table.head(session)
         rows = table.definition_rows(session)
@@ -81,7 +84,7 @@ def definitions(table: CheckedTable) -> Iterator[Finding]:
 
 
 def file_ranges(table: CheckedTable) -> Iterator[Finding]:
-    """A file begins and ends with versions that exist, in that order, and once at a time."""
+    """Check that the versions that add and remove each file exist, in order, without overlap."""
     with table.context.database.read() as session:
         for path, added, removed in integrity.bad_file_ranges(session, table.table_id):
             until = "" if removed == LIVE else f" and removed by version {removed}"
@@ -97,7 +100,7 @@ def file_ranges(table: CheckedTable) -> Iterator[Finding]:
 
 
 def applications(table: CheckedTable) -> Iterator[Finding]:
-    """What applications recorded belongs to versions that exist."""
+    """Check that application transactions belong to versions that exist."""
     with table.context.database.read() as session:
         for app_id, version in integrity.lost_applications(session, table.table_id):
             what = f"Application {app_id!r} recorded version {version}, which is not there."
@@ -105,7 +108,7 @@ def applications(table: CheckedTable) -> Iterator[Finding]:
 
 
 def change_files(table: CheckedTable) -> Iterator[Finding]:
-    """Change files belong to versions that exist."""
+    """Check that change files belong to versions that exist."""
     with table.context.database.read() as session:
         for path, version in integrity.lost_change_files(session, table.table_id):
             what = f"Change file {path!r} is of version {version}, which is not there."
@@ -113,7 +116,7 @@ def change_files(table: CheckedTable) -> Iterator[Finding]:
 
 
 def audit_trail(table: CheckedTable) -> Iterator[Finding]:
-    """The audit trail is whole: nothing was changed, removed or slipped in."""
+    """Check that the audit trail is intact: no entry was changed, removed or inserted."""
     with table.context.database.read() as session:
         entry = audit.broken_at(session, table.head(session))
     if entry is not None:

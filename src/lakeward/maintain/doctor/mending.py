@@ -1,7 +1,8 @@
-"""Repairs what is safe to repair; deletes nothing, and overwrites no file of others.
+"""Repairs that are safe; they delete nothing, and overwrite no file of others.
 
-It publishes commits of the log, closes transactions and pins whose lease ran out, and enters
-Iceberg tables again that another program removed from the catalog or renamed there.
+They publish commits of the log, write checkpoints in place of lost commits, end transactions and
+pins whose lease has expired, insert Iceberg tables into the catalog again that another program
+removed or renamed there, and insert missing rows of the statistics index.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.document import parse
 from lakeward.log import catalog, heads, locks, pins, transactions
 from lakeward.log.database import Session
-from lakeward.maintain.doctor.findings import Mended, Report
+from lakeward.maintain.doctor.findings import CheckedTable, Mended, Report
+from lakeward.maintain.doctor.statistics_checks import insert_missing
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.write.commit.publications import publish_again, recover
+from lakeward.write.commit.publications import checkpoint_newest, publish_again, recover
 
 _LOG = logging.getLogger(__name__)
 _PUBLISHABLE = frozenset({"published-missing", "published-torn"})
 
 
 def mend(context: LakeContext, report: Report) -> Mended:
-    """Publish missing or torn commits, and expire transactions and pins whose lease ran out."""
+    """Publish missing or incomplete commits, expire leases, complete the catalog and the index."""
     with context.database.write() as session:
         now = context.database.clock_ms(session)
         expired = transactions.expire(session, now)
@@ -47,11 +49,41 @@ def mend(context: LakeContext, report: Report) -> Mended:
         else:
             published[name] = len(versions)
     missing = [f.table for f in report.findings if f.code == "catalog-missing" and f.table]
-    return Mended(published, expired, tuple(name for name in missing if _enter(context, name)))
+    entered = tuple(name for name in missing if _enter(context, name))
+    lacking = dict.fromkeys(f.table for f in report.findings if f.code == "statistics" and f.table)
+    counts = {name: _index(context, name) for name in lacking}
+    indexed = {n: count for n, count in counts.items() if count}
+    gaps = dict.fromkeys(f.table for f in report.findings if f.code == "published-lost" and f.table)
+    written = tuple(name for name in gaps if _checkpoint(context, name))
+    return Mended(published, expired, entered, indexed, written)
+
+
+def _checkpoint(context: LakeContext, name: str) -> bool:
+    """Write a checkpoint of a table's newest version; return False if that fails."""
+    try:
+        with context.database.read() as session:
+            head = heads.get(session, TableName.parse(name))
+        checkpoint_newest(context, head)
+    except LakewardError as error:
+        _LOG.warning("Table %s got no checkpoint: %s", name, error)
+        return False
+    return True
+
+
+def _index(context: LakeContext, name: str) -> int:
+    """Insert the rows that a table's statistics index lacks; return how many."""
+    try:
+        with context.database.write() as session:
+            found = heads.get(session, TableName.parse(name))
+            head = heads.lock(session, found.table_id, found.name)
+            return insert_missing(session, CheckedTable(context, head.table_id, name, head.format))
+    except LakewardError as error:
+        _LOG.warning("The statistics index of %s could not be mended: %s", name, error)
+        return 0
 
 
 def _enter(context: LakeContext, name: str) -> bool:
-    """Enter a table into the catalog again, under its name; False where that cannot be done."""
+    """Insert a table into the catalog again, under its name; return False if that fails."""
     try:
         with context.database.write() as session:
             found = heads.get(session, TableName.parse(name))

@@ -1,4 +1,7 @@
-"""Whether the published log is what our log says, byte for byte, and nothing else is there."""
+"""Checks that the published log equals the log byte for byte, and that nothing else is there.
+
+Each check yields a finding for every violation.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,27 @@ import pyarrow.compute as pc
 from lakeward.errors import FileMissing, LakewardError, TableNotFound, VersionNotFound
 from lakeward.formats.delta.checkpoint import last_checkpoint_path
 from lakeward.formats.delta.parse import actions_of, commit_info_of, is_ours
-from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
+from lakeward.formats.delta.publication import (
+    LOG_DIRECTORY,
+    commit_bytes,
+    commit_path,
+    head_of_commit,
+)
 from lakeward.formats.delta.restore import state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
 from lakeward.formats.delta.values import written_path
 from lakeward.log import commits, files, retired
+from lakeward.log.database import Session
 from lakeward.maintain.doctor.findings import CheckedTable, Definitions, Finding
 from lakeward.model.commit import Commit, Head
 
 _SESSION: Final = 1000
-"""How many versions are compared under one view of the store, so that none is held for long."""
+"""The number of versions compared in one read session, so that no session is long."""
 _FIX: Final = "Run `lakeward doctor --fix`: the file is written again from the log."
+_REPLACE: Final = (
+    "Run `lakeward doctor --fix`: a checkpoint of the newest version replaces it. Until then other "
+    "engines cannot read the table."
+)
 _FOREIGN: Final = (
     "Learn who wrote it and whether its rows are needed; then move the file away and run "
     "`lakeward publish`. Nothing was overwritten."
@@ -34,17 +47,20 @@ _FORGOTTEN: Final = (
 
 
 def published_commits(table: CheckedTable) -> Iterator[Finding]:
-    """Every version that is not adopted is published as the log renders it."""
+    """Check that every version that was not adopted is published as the log renders it."""
     with table.context.database.read() as session:
         head = table.head(session)
         first = commits.first_version(session, table.table_id) or 0
-        # The log no longer has all rows of vacuumed versions.
-        first = max(first, retired.pruned_to(session, table.table_id))
         first = max(first, retired.cleaned_to(session, table.table_id))
         definitions = table.definitions(session)
+        kept = min(retired.kept_from(session, table.table_id), head.version + 1)
+    if first < kept:
+        yield from _lost(table, first, kept)
     for start in range(first, head.version + 1, _SESSION):
         with table.context.database.read() as session:
-            for version in range(start, min(start + _SESSION, head.version + 1)):
+            # The log may lack rows of vacuumed versions.
+            low = max(start, retired.kept_from(session, table.table_id))
+            for version in range(low, min(start + _SESSION, head.version + 1)):
                 table.versions += 1
                 table.on_progress()
                 try:
@@ -53,11 +69,25 @@ def published_commits(table: CheckedTable) -> Iterator[Finding]:
                     # Reported as a gap.
                     continue
                 if not commit.info.adopted:
-                    yield from _compare(table, head, commit, definitions)
+                    yield from _compare(table, session, head, commit, definitions)
+
+
+def _lost(table: CheckedTable, first: int, last: int) -> Iterator[Finding]:
+    """Find missing commits of vacuumed versions that no checkpoint replaces."""
+    listed = _segment(table)
+    replaced = max((c.version for c in listed.checkpoints), default=-1)
+    missing = [v for v in range(max(first, replaced + 1), last) if v not in listed.commits]
+    for version in missing:
+        with table.context.database.read() as session:
+            commit = commits.one(session, table.table_id, version)
+        if commit is not None and not commit.info.adopted:
+            path = commit_path(listed.location, version)
+            what = f"{path} is missing, and version {version} of {table.name} was vacuumed."
+            yield table.error("published-lost", what, _REPLACE, version=version)
 
 
 def foreign_commits(table: CheckedTable) -> Iterator[Finding]:
-    """No version is published that the log does not have."""
+    """Check that no version is published that the log does not have."""
     # Listed before the head is read: whatever is ours is in the log before it is published.
     listed = _segment(table)
     with table.context.database.read() as session:
@@ -78,14 +108,26 @@ def foreign_commits(table: CheckedTable) -> Iterator[Finding]:
 
 
 def checkpoints(table: CheckedTable) -> Iterator[Finding]:
-    """Checkpoints can be read, the newest holds the files of its version, and the pointer fits."""
+    """Check that checkpoints can be read.
+
+    The newest must hold the files of its version, and `_last_checkpoint` must refer to one that
+    exists.
+    """
+    with table.context.database.read() as session:
+        path = last_checkpoint_path(table.head(session).location)
+    # Read before the listing: a checkpoint is written before the pointer to it.
+    try:
+        pointer = table.context.storage.read(path)
+    except FileMissing:
+        pointer = None
     listed = _segment(table)
     with table.context.database.read() as session:
         head = table.head(session)
     known = [c for c in listed.checkpoints if c.version <= head.version]
     for found in known:
         yield from _checkpoint(table, head, found, listed, newest=found is known[-1])
-    yield from _pointer(table, head, known)
+    if pointer is not None:
+        yield from _pointer(table, path, pointer, known)
 
 
 def _segment(table: CheckedTable) -> Segment:
@@ -99,11 +141,12 @@ def _segment(table: CheckedTable) -> Segment:
 
 
 def _compare(
-    table: CheckedTable, head: Head, commit: Commit, definitions: Definitions
+    table: CheckedTable, session: Session, head: Head, commit: Commit, definitions: Definitions
 ) -> Iterator[Finding]:
     version = commit.version
     path = commit_path(head.location, version)
-    expected = commit_bytes(head, commit, definitions.at(version))
+    named = head_of_commit(session, head, commit)
+    expected = commit_bytes(named, commit, definitions.at(version))
     try:
         found = table.context.storage.read(path)
     except FileMissing:
@@ -126,7 +169,7 @@ def _compare(
 
 
 def _advice(table: CheckedTable, path: str, known: Commit | None = None) -> str:
-    """What to do about a file that our log does not know: a lake's own commit may be needed."""
+    """Return what to do about a file that is not in the log, but may be a commit of a lake."""
     try:
         info = actions_of(table.context.storage.read(path)).info
     except (LakewardError, ValueError):
@@ -166,14 +209,12 @@ def _checkpoint(
         yield table.error("checkpoint-wrong", what, mend, version=found.version)
 
 
-def _pointer(table: CheckedTable, head: Head, known: list[Checkpoint]) -> Iterator[Finding]:
-    path = last_checkpoint_path(head.location)
+def _pointer(
+    table: CheckedTable, path: str, data: bytes, known: list[Checkpoint]
+) -> Iterator[Finding]:
     mend = f"Delete {path}: readers find their way without it, and the next checkpoint writes it."
     try:
-        pointer: Any = orjson.loads(table.context.storage.read(path))
-        version = pointer["version"]
-    except FileMissing:
-        return
+        version: Any = orjson.loads(data)["version"]
     except (LookupError, TypeError, ValueError) as error:
         what = f"{path} cannot be read: {error}."
         yield table.error("last-checkpoint", what, mend)
@@ -184,7 +225,7 @@ def _pointer(table: CheckedTable, head: Head, known: list[Checkpoint]) -> Iterat
 
 
 def _without(listed: Segment, name: str) -> str:
-    """What to do about a bad checkpoint, depending on whether readers can do without it."""
+    """Return what to do about a bad checkpoint; it depends on whether all commits exist."""
     if listed.commits and sorted(listed.commits) == list(range(max(listed.commits) + 1)):
         return (
             f"Delete {LOG_DIRECTORY}/{name} and {LOG_DIRECTORY}/_last_checkpoint: every commit is "

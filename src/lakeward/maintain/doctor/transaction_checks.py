@@ -1,4 +1,7 @@
-"""Whether transactions are whole, and who holds leases: over all tables of the store."""
+"""Checks that transactions are complete, and lists leases, over all tables of the store.
+
+Each check yields a finding for every violation or lease.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _FIX = "Run `lakeward doctor --fix`; the next to open the lake does the same."
 
 
 def whole_transactions(context: LakeContext) -> Iterator[Finding]:
-    """A transaction is in the log with all its tables or with none, and is known as ratified."""
+    """Check that each transaction is in the log with all its tables, and registered as ratified."""
     with context.database.read() as session:
         for transaction_id, group in groupby(integrity.members(session), key=itemgetter(0)):
             yield from _members(transaction_id, list(group))
@@ -28,7 +31,7 @@ def whole_transactions(context: LakeContext) -> Iterator[Finding]:
 
 
 def leases(context: LakeContext) -> Iterator[Finding]:
-    """Who holds a lease or a lock, and whose lease ran out."""
+    """Yield a finding for each open transaction, lock and pin; warn if its lease has expired."""
     with context.database.read() as session:
         now = context.database.clock_ms(session)
         still_open = transactions.still_open(session)

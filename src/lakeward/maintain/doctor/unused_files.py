@@ -1,4 +1,4 @@
-"""Files that could be deleted: data files that no version needs, metadata that nothing names."""
+"""Files that could be deleted: data files that no version needs, unreachable metadata files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EXAMPLES: Final = 3
 
 
 def reclaimable(table: CheckedTable) -> Iterator[Finding]:
-    """Files below the table's location that no version and no open transaction needs."""
+    """Yield a finding about files that no version and no open transaction needs, if any."""
     with table.context.database.read() as session:
         location = table.head(session).location
     # Listed before the log is read: a file that is staged and committed meanwhile is then known.
@@ -63,7 +63,7 @@ def reclaimable(table: CheckedTable) -> Iterator[Finding]:
 
 
 def metadata_litter(table: CheckedTable) -> Iterator[Finding]:
-    """Metadata files that no document leads to and no open transaction may still need."""
+    """Yield a finding about metadata files that no document or open transaction uses, if any."""
     with table.context.database.read() as session:
         location = table.head(session).location
     # Listed before the log is read: what is written and ratified meanwhile is then known.
@@ -87,7 +87,7 @@ def metadata_litter(table: CheckedTable) -> Iterator[Finding]:
 
 
 def _reached(table: CheckedTable, pointers: list[str]) -> Iterator[str]:
-    """The names of all files that documents lead to; raises if one of these cannot be read."""
+    """Yield the names of all files to which documents refer; raise if one cannot be read."""
     yield HINT
     read = metadata.reader(table.context)
     for pointer in pointers:
@@ -112,7 +112,7 @@ def _named(document: Document, source: ManifestReader) -> Iterator[str]:
 
 
 def _is_protected(table: CheckedTable, path: str, protected: set[str]) -> bool:
-    """Whether an open transaction wrote the file."""
+    """Return whether an open transaction wrote the file, or may have."""
     name = _name(path)
     if any(i in name for i in protected):
         return True
@@ -121,7 +121,7 @@ def _is_protected(table: CheckedTable, path: str, protected: set[str]) -> bool:
     try:
         return transaction_of(parse(path, table.context.storage.read(path)).current) in protected
     except LakewardError:
-        # It may be in the making.
+        # It may still be being written.
         return True
 
 
@@ -132,7 +132,7 @@ def _name(location: str) -> str:
 def _found(
     table: CheckedTable, noun: str, where: str, files: list[tuple[str, int]], why: str
 ) -> Iterator[Finding]:
-    """One finding for all files, which come as paths and sizes."""
+    """Yield one finding about all files, which are pairs of path and size, if there are any."""
     if not files:
         return
     names = ", ".join(path for path, _ in files[:_EXAMPLES])
@@ -145,7 +145,7 @@ def _found(
 
 
 def _listed(table: CheckedTable, location: str) -> Iterator[tuple[str, int]]:
-    """Paths below the location, with sizes; what engines hide from readers is left out."""
+    """Yield path and size of each file below the location, without hidden files and metadata."""
     of_catalog = FORMATS[table.format].has_catalog
     metadata_directory = (f"{METADATA_DIRECTORY}/",) if of_catalog else ()
     for entry in table.context.storage.listing(location, recursive=True):
@@ -156,7 +156,7 @@ def _listed(table: CheckedTable, location: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_staged(path: str, protected: set[str]) -> bool:
-    """Whether an open transaction wrote the file: its id begins what follows the number."""
+    """Return whether an open transaction wrote the file, by the transaction id in its name."""
     found = _STAGED.fullmatch(path.rpartition("/")[2])
     if found is None:
         return is_of(path, protected)

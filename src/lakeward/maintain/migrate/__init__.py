@@ -1,1 +1,1 @@
-"""Migration: makes tables from directories of Parquet files and from external tables."""
+"""Migration: creates tables from directories of Parquet files and from external tables."""

@@ -1,6 +1,6 @@
 """Runs a migration: adds files in batches, and each batch's version records its files.
 
-The table's own history tells which files were added, so an interrupted migration continues where it
+The table's history shows which files were added, so an interrupted migration continues where it
 stopped, and a finished one adds new files.
 """
 
@@ -22,6 +22,7 @@ from lakeward.log import commits, heads
 from lakeward.maintain.migrate.checksums import Checksums
 from lakeward.maintain.migrate.source import Source, SourceFile
 from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
 from lakeward.model.migration import ColumnCheck, Migration, MigrationMode
 from lakeward.model.names import TableName
@@ -61,7 +62,7 @@ class Migrator:
     begin: Begin
 
     def run(self, asked: Asked, *, dry_run: bool, progress: Progress | None) -> Migration:
-        """Add new files, then compare table and source; bad input is refused before any write."""
+        """Add new files, then compare table and source; refuse bad input before any write."""
         began = time.monotonic()
         source = asked.source
         definition = tables.define(
@@ -75,17 +76,25 @@ class Migrator:
         )
         if asked.mode is MigrationMode.IN_PLACE:
             self._check_in_place(asked)
-        head, known, is_complete = self._known(asked)
+        head, known, unfinished = self._known(asked, definition)
+        is_complete = bool(known) and not unfinished
         files = {f.path: f for f in source.files}
         new = [f for f in source.files if f.path not in known]
         changed = [p for p, mark in known.items() if p in files and files[p].mark != mark]
         deleted = [p for p in known if p not in files]
-        if not is_complete and head is not None and (changed or deleted):
+        moved = [p for p in (*changed, *deleted) if p in unfinished]
+        if moved:
             what = (
                 f"{source.label} changed since its migration was interrupted:"
-                f" {(changed + deleted)[0]} is not as it was taken in."
+                f" {moved[0]} is not as it was taken in."
             )
-            hint = f"Drop {asked.name} and begin again."
+            raise InvalidInput(what, hint=f"Drop {asked.name} and begin again.", files=moved)
+        if source.rewrites and new and (changed or deleted):
+            what = (
+                f"{source.label} rewrote rows since its migration: {(changed + deleted)[0]} is not"
+                " as it was taken in, and new files may have its rows again."
+            )
+            hint = "Migrate it to a new name."
             raise InvalidInput(what, hint=hint, files=[*changed, *deleted])
         shown = {f.name: str(f.type) for f in definition.schema}
         found = Migration(
@@ -153,26 +162,35 @@ class Migrator:
             what = "Values that only directories have cannot become columns of an Iceberg table."
             raise UnsupportedFeature(what, hint='Use mode="copy", or format="delta".')
 
-    def _known(self, asked: Asked) -> tuple[Head | None, dict[str, str], bool]:
-        """Return the table or None, its files with their marks, and whether it is complete."""
+    def _known(
+        self, asked: Asked, wanted: Definition
+    ) -> tuple[Head | None, dict[str, str], set[str]]:
+        """Return the table or None, its files with their marks, and those of an unfinished run."""
         with self.context.database.read() as session:
             head = heads.find(session, asked.name)
             if head is None:
-                return None, {}, False
+                return None, {}, set()
             found = commits.newest_of(session, head.table_id, OPERATION, limit=LIVE)
+            made = self.context.definition(session, head)
         known: dict[str, str] = {}
-        is_complete = False
+        unfinished: set[str] = set()
+        is_finished = False
         for commit in found:
             parameters = commit.info.parameters
             if parameters.get("source") != asked.source.label:
                 what = f"Table {asked.name} was migrated from {parameters.get('source')}."
                 raise InvalidInput(what, hint="Choose another name.", table=str(asked.name))
-            known |= orjson.loads(parameters.get("files", "{}"))
-            is_complete = is_complete or parameters.get("complete") == "true"
-        if not found and head.version > 0:
+            files = orjson.loads(parameters.get("files", "{}"))
+            known = files | known
+            is_finished = is_finished or parameters.get("complete") == "true"
+            if not is_finished:
+                unfinished |= files.keys()
+        # An interrupted migration may have made the table and added nothing yet.
+        is_like = head.format == asked.format and _shape(made) == _shape(wanted)
+        if not found and (head.version > 0 or not is_like):
             what = f"There is a table {asked.name} already, which no migration made."
             raise InvalidInput(what, hint="Choose another name.", table=str(asked.name))
-        return head, known, is_complete
+        return head, known, unfinished
 
     def _take_in(self, asked: Asked, batch: Sequence[SourceFile], *, is_last: bool) -> None:
         lifecycle = self.begin()
@@ -197,6 +215,11 @@ class Migrator:
                     "complete": "true" if is_last else "false",
                 }
                 member.change.operations[:] = [Operation(OPERATION, parameters)]
+                origin = asked.source.origin()
+                if origin is None:
+                    lifecycle.flows.files(member, asked.source.paths(batch))
+                else:
+                    lifecycle.flows.rows(str(asked.name), member, origin)
             lifecycle.commit()
         except BaseException:
             lifecycle.rollback()
@@ -238,6 +261,12 @@ class Migrator:
         if asked.mode is MigrationMode.IN_PLACE:
             notes.append("Files stay where they are: do not move or delete them.")
         return tuple(notes)
+
+
+def _shape(definition: Definition) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the columns of a table with their types, and its partitioning."""
+    columns = [(f.name, str(f.type)) for f in definition.schema]
+    return columns, list(definition.partitioning)
 
 
 def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:

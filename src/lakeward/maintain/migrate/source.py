@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from lakeward.engines.arrow.partition import NULL_PARTITION
 from lakeward.errors import InvalidInput, SchemaMismatch, StorageError
 from lakeward.model.file import LoggedFile
+from lakeward.model.lineage.origin import Origin
 from lakeward.read.scan import read_files
 from lakeward.read.snapshot import TableSnapshot
 
@@ -40,8 +41,12 @@ class SourceFile:
 
 
 class Source(ABC):
-    """Rows to be migrated, file by file."""
+    """A source of rows to be migrated, read file by file.
 
+    `rewrites` is set where a new file may have rows of a file that changed or is gone.
+    """
+
+    rewrites: ClassVar[bool] = False
     label: str
     files: Sequence[SourceFile]
     schema: pa.Schema
@@ -51,8 +56,16 @@ class Source(ABC):
     def read(self, file: SourceFile) -> Iterator[pa.Table]:
         """Yield the rows of a file, in the source's schema."""
 
+    def origin(self) -> Origin | None:
+        """Return the table of the lake that the rows come from; None if they come from files."""
+        return None
+
+    def paths(self, batch: Sequence[SourceFile]) -> list[str]:
+        """Return the files or the directory that the rows of a batch come from."""
+        return [f"{self.label}/{file.path}" for file in batch]
+
     def check_in_place(self) -> str:
-        """Return the directory of files that can be migrated in place; raise if they cannot."""
+        """Return the directory of files that can be migrated in place; raise if they cannot be."""
         what = f"The files of {self.label} cannot become a table of another format in place."
         raise InvalidInput(what, hint='Use mode="copy".', parameter="mode")
 
@@ -78,7 +91,7 @@ class ParquetSource(Source):
         self.schema = pa.schema([*own, *left])
 
     def read(self, file: SourceFile) -> Iterator[pa.Table]:
-        """Yield the rows; missing columns are null, partition columns come from the path."""
+        """Yield the rows; missing columns are null, partition columns have values of the path."""
         try:
             with pq.ParquetFile(self._root / file.path) as opened:
                 for batch in opened.iter_batches(_ROWS):
@@ -88,7 +101,7 @@ class ParquetSource(Source):
             raise StorageError(what, path=file.path) from error
 
     def check_in_place(self) -> str:
-        """Check that every file has its columns in the types of the merged schema."""
+        """Raise `SchemaMismatch` if a file has a column of another type; return the directory."""
         for name, (schema, _) in self._schemas.items():
             for field in schema:
                 if not field.type.equals(self.schema.field(field.name).type):
@@ -146,16 +159,16 @@ class ParquetSource(Source):
         return pa.schema(list(merged.values()))
 
     def _check_clashes(self, own: pa.Schema) -> None:
-        """Refuse files whose partition column differs from the value in their directory name."""
+        """Raise `InvalidInput` if a partition column differs from its value in the path."""
         for key in self.partition_by:
             if key not in own.names:
                 continue
             for file in self.files:
                 text = file.partition[key]
-                for table in self._column(file, key):
-                    given = {str(v) if v is not None else None for v in table.to_pylist()}
-                    if given - {text}:
-                        other = sorted(str(v) for v in given - {text})[0]
+                for column in self._column(file, key):
+                    others = _other_values(column, text)
+                    if others:
+                        other = sorted(str(v) for v in others)[0]
                         what = (
                             f"File {file.path} lies in {key}={text}, and its column {key} has"
                             f" {other}."
@@ -171,11 +184,14 @@ class ParquetSource(Source):
 
 
 class TableSource(Source):
-    """A version of a Delta or Iceberg table."""
+    """A version of a Delta or Iceberg table, which may be one of the lake itself."""
 
-    def __init__(self, snapshot: TableSnapshot, label: str) -> None:
+    rewrites: ClassVar[bool] = True
+
+    def __init__(self, snapshot: TableSnapshot, label: str, *, is_own: bool = False) -> None:
         self.label = label
         self._snapshot = snapshot
+        self._is_own = is_own
         self.schema = pa.schema(
             [f.remove_metadata() for f in snapshot.definition.schema.to_arrow()]
         )
@@ -198,6 +214,14 @@ class TableSource(Source):
         for batch in reader:
             yield pa.Table.from_batches([batch]).cast(self.schema)
 
+    def origin(self) -> Origin | None:
+        """Return the columns of the table, if it is one of the lake."""
+        return self._snapshot._lineage_origin() if self._is_own else None
+
+    def paths(self, batch: Sequence[SourceFile]) -> list[str]:  # noqa: ARG002  one place for all
+        """Return the directory of the table."""
+        return [self.label]
+
 
 def _table_mark(file: LoggedFile) -> str:
     text = f"{file.path} {file.size} {sorted((file.file.deletion_vector or {}).items())!r}"
@@ -210,21 +234,46 @@ def _listed(directory: Path) -> list[str]:
         what = f"There is no directory {directory}."
         raise InvalidInput(what, hint="Give a directory of Parquet files, or a table.")
     root = directory.resolve()
-    found = []
-    for place, directories, names in os.walk(directory, followlinks=True):
+    found: dict[Path, str] = {}
+    for place, directories, names in os.walk(directory):
         directories[:] = sorted(d for d in directories if not d.startswith((".", "_")))
+        for name in directories:
+            path = Path(place, name)
+            if path.is_symlink():
+                _inside(path, root)
+                what = f"{path} is a link to a directory, whose files may be listed twice."
+                raise InvalidInput(what, hint="Remove the link.", path=str(path))
         for name in sorted(names):
             path = Path(place, name)
             if name.startswith((".", "_")):
                 continue
-            if not path.resolve().is_relative_to(root):
-                what = f"The path {path} leads outside of {directory}."
-                raise InvalidInput(what, hint="Replace the link by what it names.", path=str(path))
-            found.append(path.relative_to(directory).as_posix())
+            target = _inside(path, root)
+            if target in found:
+                what = f"{path} and {found[target]} are one file, whose rows would come twice."
+                raise InvalidInput(what, hint="Remove the link.", path=str(path))
+            found[target] = path.relative_to(directory).as_posix()
     if not found:
         what = f"The directory {directory} has no data files."
         raise InvalidInput(what, hint="Give a directory of Parquet files.", path=str(directory))
-    return found
+    return list(found.values())
+
+
+def _inside(path: Path, root: Path) -> Path:
+    """Return what a path leads to; raise `InvalidInput` if that is outside of `root`."""
+    target = path.resolve()
+    if not target.is_relative_to(root):
+        what = f"The path {path} leads outside of {root}."
+        raise InvalidInput(what, hint="Replace the link by what it names.", path=str(path))
+    return target
+
+
+def _other_values(column: pa.ChunkedArray, text: str | None) -> list[object]:
+    """Return the values of a column that differ from the value in a path."""
+    try:
+        value = pa.scalar(text, pa.string()).cast(column.type).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        value = text
+    return [v for v in column.to_pylist() if v != value and (v is None or str(v) != text)]
 
 
 def _partition(path: str) -> dict[str, str | None]:
@@ -242,7 +291,7 @@ def _partition(path: str) -> dict[str, str | None]:
 
 
 def _agreed(partitions: Mapping[str, Mapping[str, str | None]], label: str) -> tuple[str, ...]:
-    """Return the partition keys that all paths have, in order."""
+    """Return the partition keys of all paths, in order; raise `InvalidInput` if they differ."""
     orders: dict[tuple[str, ...], list[str]] = {}
     for path, values in partitions.items():
         orders.setdefault(tuple(values), []).append(path)

@@ -14,15 +14,17 @@ class Asked:
 
     Attributes:
         layout: The order of rows.
-        where: Only files that may have matching rows; all when None.
+        where: Only files that may have rows that match this condition; None for all files.
         target: Target size of a file on disk, in bytes.
         purge: Rewrite every file that has deleted rows, however few.
+        is_sized: Whether the caller gave the target size; otherwise it is the policy's.
     """
 
     layout: Layout
     where: str | None
     target: int
     purge: bool
+    is_sized: bool = False
 
 
 def check_on_spark(asked: Asked) -> None:
@@ -30,3 +32,8 @@ def check_on_spark(asked: Asked) -> None:
     if asked.layout.kind in (LayoutKind.HILBERT, LayoutKind.SORT):
         what = f"Spark's OPTIMIZE has no {asked.layout.kind.value}."
         raise UnsupportedFeature(what, hint="Leave `spark` out, or use zorder.")
+    given = {"target_size": asked.is_sized, "purge": asked.purge}
+    for name in (n for n, is_given in given.items() if is_given):
+        what = f"Spark's OPTIMIZE takes no {name}."
+        hint = "Leave `spark` out, or set the policy's target_file_size."
+        raise UnsupportedFeature(what, hint=hint if name == "target_size" else "Leave `spark` out.")

@@ -2,7 +2,7 @@
 
 Compaction takes files that are well below the target size, or have many deleted rows, and only if
 clearly fewer files result. Clustering takes files that are not yet clustered by the same columns;
-the clustered files are rewritten with them once the new ones are a large part of the partition, or
+the clustered files are rewritten with them once the new files are a large part of the partition, or
 the clustered ones come from many runs.
 """
 
@@ -20,11 +20,11 @@ SMALL: Final = 0.75
 DELETED: Final = 0.05
 """A file of which this share of rows is deleted is worth rewriting."""
 _UNEVEN: Final = 8
-"""A file joins others only if they are at least this part of its size, or as many."""
+"""The factor by which a file may exceed the size of all others of its group, if these are few."""
 _RECLUSTER: Final = 0.2
 _RUNS: Final = 8
 _LARGEST: Final = 8 * 2**30
-"""Rows of at most so many bytes on disk are clustered together."""
+"""The maximal size on disk of files that are clustered together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,13 @@ def to_pack(files: Sequence[LoggedFile], target: int, *, purge: bool) -> list[Gr
 def to_cluster(
     files: Sequence[LoggedFile], is_clustered: Callable[[LoggedFile], bool], *, purge: bool
 ) -> list[Group]:
-    """Return groups of one partition's files to be clustered; none if all are."""
+    """Return groups of one partition's files to be clustered; none if all are clustered."""
     new = [f for f in files if not is_clustered(f) or _is_purged(f, purge=purge)]
     if not new:
         return []
     total, fresh = sum(f.size for f in files), sum(f.size for f in new)
-    runs = len({f.added for f in files if f not in new})
+    keys = {(f.added, f.ordinal) for f in new}
+    runs = len({f.added for f in files if (f.added, f.ordinal) not in keys})
     if fresh >= _RECLUSTER * total or runs >= _RUNS or not runs:
         return _cut(files, f"{len(new)} of {len(files)} files are not clustered")
     return _cut(new, f"{len(new)} files are not clustered")
@@ -103,17 +104,19 @@ def _is_purged(file: LoggedFile, *, purge: bool) -> bool:
 def _cut(files: Sequence[LoggedFile], why: str) -> list[Group]:
     out: list[Group] = []
     some: list[LoggedFile] = []
+    size = 0
     for file in files:
-        if some and sum(f.size for f in some) + file.size > _LARGEST:
+        if some and size + file.size > _LARGEST:
             out.append(Group(some[0].partition, tuple(some), why))
-            some = []
+            some, size = [], 0
         some.append(file)
+        size += file.size
     out.append(Group(some[0].partition, tuple(some), why))
     return out
 
 
 def _worth(files: Sequence[LoggedFile], *, purge: bool) -> list[Group]:
-    """Return a group without files that are too large to be worth it; none if nothing is left."""
+    """Return the files as one group, without those too large to be worth it, or no group."""
     kept = list(files)
     while len(kept) > 1:
         largest = max(kept, key=lambda f: f.size)

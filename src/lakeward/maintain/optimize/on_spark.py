@@ -24,7 +24,7 @@ class SparkOptimizer:
     schema: Schema
 
     def __call__(self, unit: Unit) -> Done:
-        """Run the statement; if it conflicts with a writer, nothing changes."""
+        """Run the statement; return what was done: nothing if it conflicts with a writer."""
         try:
             with self.begin() as tx:
                 tx.sql(self._statement(unit.table))

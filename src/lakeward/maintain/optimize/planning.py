@@ -28,11 +28,10 @@ from lakeward.write.stage.stager import options_of
 
 KIND: Final = "optimize"
 OPERATION: Final = "OPTIMIZE"
-_LOOKED_AT: Final = 100
 _UNIT_BYTES: Final = 2**30
 _UNIT_GROUPS: Final = 64
 _BYTES_PER_SECOND: Final = 10 * 2**20
-"""How many bytes of files are rewritten in a second, at worst."""
+"""How many bytes of files are rewritten in a second in the worst case."""
 _NAMED: Final = 3
 
 
@@ -61,7 +60,7 @@ def checked_target(head: Head, definition: Definition, given: object) -> int:
 def plan_optimize(
     context: LakeContext, snapshot: TableSnapshot, asked: Asked, *, on_spark: bool = False
 ) -> Plan:
-    """Plan what is worth doing; raise if the engine cannot rewrite the table's files."""
+    """Plan the groups of files worth rewriting; raise if the engine cannot rewrite them."""
     head, definition = snapshot.log_head, snapshot.definition
     name = str(head.name)
     if on_spark:
@@ -78,7 +77,7 @@ def plan_optimize(
 
 
 def check_budget(plan: Plan, seconds: float | None) -> None:
-    """Raise `InvalidInput` for a budget too short for even the smallest unit."""
+    """Raise `InvalidInput` if a budget is too short for even the smallest unit."""
     if seconds is None or not plan.units:
         return
     smallest = min(plan.units, key=lambda unit: unit.reads)
@@ -95,7 +94,7 @@ def check_budget(plan: Plan, seconds: float | None) -> None:
 def _current_spec(
     files: Sequence[LoggedFile], definition: Definition
 ) -> tuple[list[LoggedFile], tuple[str, ...]]:
-    """Return the files with the table's present partitioning, and a note about the others."""
+    """Return the files with the table's present partitioning, and notes about the others."""
     wanted = set(definition.partition_by)
     kept = [f for f in files if set(f.partition) == wanted]
     left = len(files) - len(kept)
@@ -115,7 +114,7 @@ def _groups(
 
 
 def _clustered_by(context: LakeContext, head: Head, layout: Layout) -> Callable[[LoggedFile], bool]:
-    """Return a function that says whether a commit with the same layout wrote a file."""
+    """Return a function that tells whether a file was written by a commit with this layout."""
     known: dict[int, bool] = {}
 
     def is_clustered(file: LoggedFile) -> bool:
@@ -129,8 +128,8 @@ def _clustered_by(context: LakeContext, head: Head, layout: Layout) -> Callable[
 
 
 def last_layout(session: Session, head: Head) -> Layout:
-    """Return the layout that the table was last clustered by; `pack` if it never was."""
-    for found in commits.newest_of(session, head.table_id, OPERATION, limit=_LOOKED_AT):
+    """Return the layout by which the table was last clustered; `pack` if it never was."""
+    for found in commits.each_of(session, head.table_id, OPERATION):
         layout = layout_from(found.info.parameters)
         if layout.columns:
             return layout
@@ -138,7 +137,7 @@ def last_layout(session: Session, head: Head) -> Layout:
 
 
 def _units(groups: Sequence[Group]) -> Iterator[list[Group]]:
-    """Yield groups that are committed together: many small ones, or one large one."""
+    """Yield lists of groups that are committed together: many small groups, or one large one."""
     some: list[Group] = []
     size = 0
     for group in groups:

@@ -1,7 +1,7 @@
 """Rewrites the rows of groups of files, in a layout, as files of about the target size.
 
-The rows do not change. If a group's written row count differs from the log's, an error is raised
-and nothing of the unit is committed.
+The rows do not change. If the number of rows written for a group differs from that in the log, an
+error is raised and nothing is committed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ from lakeward.engines.arrow.clustering import (
     Lexical,
     Order,
     file_groups,
-    in_order,
     sample_of,
+    sorted_rows,
 )
 from lakeward.engines.arrow.packing import packed
+from lakeward.engines.arrow.parquet import columns_of
 from lakeward.engines.arrow.row_groups import POSITION
-from lakeward.errors import CorruptTable
+from lakeward.engines.arrow.whole_files import whole_file
+from lakeward.errors import CorruptTable, StorageError
 from lakeward.formats.registry import format_of
 from lakeward.maintain.optimize.choice import Group
 from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.layout import Layout, LayoutKind
 from lakeward.model.steps import reach
 from lakeward.model.types import Primitive
+from lakeward.read.ahead import in_order
 from lakeward.read.scan import read_files
 from lakeward.write.plan.change import Move
 from lakeward.write.rows.row_ids import KeptIds, unhidden
@@ -43,12 +46,17 @@ from lakeward.write.stage.stager import Stager, as_stored
 T = TypeVar("T")
 R = TypeVar("R")
 _THREADS: Final = 2
-"""Groups that are packed at once, and files of a clustered group that are written at once."""
+"""The most groups that are packed at a time, and files of a clustered group written at a time."""
 _CLUSTERED_ROWS: Final = 131_072
-"""Rows of a row group of clustered files: readers skip row groups, too."""
+"""The most rows of a row group of clustered files; small, because readers can skip row groups."""
 _FLOATS: Final = (Primitive("float"), Primitive("double"))
+_WHOLE_BYTES: Final = 2 * 2**20
+"""The most bytes of a file that is read with one request."""
+_PIECE_BYTES: Final = 2 * _WHOLE_BYTES
+_PIECE_FILES: Final = 32
+"""The most small files that are read as one table, with at most `_PIECE_BYTES` bytes in all."""
 _IN_MEMORY: Final = 4
-"""How much larger rows are taken to be in memory than on disk, before some were read."""
+"""The assumed size of rows in memory, as a multiple of their size on disk."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +72,57 @@ class Rewriter:
         return KeptIds.of(self.stager.storage, self.stager.head, self.stager.definition)
 
     def moves(self, groups: Sequence[Group]) -> list[Move]:
-        """Rewrite groups, several at a time."""
+        """Rewrite groups of files, several at a time; return the old and new files of each."""
         reach("move.read")
         one = self._pack if self.layout.kind is LayoutKind.PACK else self._cluster
         return list(_each(one, groups))
 
     def _pack(self, group: Group) -> Move:
-        rows = (pa.Table.from_batches([b]) for b in self._rows(group.files))
-        return self._moved(group, self._write(group, rows))
+        return self._moved(group, self._write(group, self._packable(group.files)))
+
+    def _packable(self, files: Sequence[LoggedFile]) -> Iterator[pa.Table]:
+        """Yield rows under the column names of files; read files whole if all of them are small."""
+        plain = not self._ids.names and all(f.file.deletion_vector is None for f in files)
+        if not plain or max(f.size for f in files) > _WHOLE_BYTES:
+            return self._as_stored(files)
+        return in_order(
+            _pieces(files), self._whole, lambda piece: _IN_MEMORY * sum(f.size for f in piece)
+        )
+
+    def _whole(self, files: Sequence[LoggedFile]) -> Iterator[pa.Table]:
+        """Yield the rows of small files as one table; convert those with other columns."""
+        found: list[pa.Table] = []
+        for file in files:
+            rows = self._one_whole(file)
+            found += self._as_stored([file]) if rows is None else [rows]
+        if found:
+            yield pa.concat_tables(found)
+
+    def _one_whole(self, file: LoggedFile) -> pa.Table | None:
+        stager, schema = self.stager, columns_of(self._stored).schema
+        by_id = format_of(stager.head).finds_by_id(stager.definition)
+        try:
+            return whole_file(stager.storage.read(self._place(file)), schema, by_id=by_id)
+        except (StorageError, OSError, pa.ArrowException):
+            # The ordinary way reports what is wrong with the file.
+            return None
+
+    def _place(self, file: LoggedFile) -> str:
+        stager = self.stager
+        if is_full(file.path):
+            return stager.storage.path_of(file.path)
+        return f"{stager.head.location}/{file.path}"
+
+    def _as_stored(self, files: Sequence[LoggedFile]) -> Iterator[pa.Table]:
+        """Yield rows under the column names that files use."""
+        own, stored = self._ids.definition, self._stored
+        for batch in self._rows(files):
+            rows = pa.Table.from_batches([batch])
+            yield rows if stored is own else as_stored(rows, own, stored)
+
+    @cached_property
+    def _stored(self) -> Definition:
+        return format_of(self.stager.head).stored(self._ids.definition)
 
     def _cluster(self, group: Group) -> Move:
         columns = list(self.layout.columns)
@@ -91,7 +142,11 @@ class Rewriter:
         return self._moved(group, written)
 
     def _write_run(self, group: Group, buckets: Buckets, numbers: Iterable[int]) -> list[DataFile]:
-        return self._write(group, in_order(buckets, numbers))
+        rows = sorted_rows(buckets, numbers)
+        if self._stored is not self._ids.definition:
+            own = self._ids.definition
+            rows = (as_stored(table, own, self._stored) for table in rows)
+        return self._write(group, rows)
 
     def _order(self, sample: pa.Table) -> Order:
         if self.layout.kind is LayoutKind.SORT:
@@ -111,7 +166,7 @@ class Rewriter:
         return read_files(self.stager.storage, self.stager.head, definition, files, columns=names)
 
     def _with_ids(self, files: Sequence[LoggedFile], names: Sequence[str]) -> pa.RecordBatchReader:
-        """Read rows of files with the hidden columns that hold their ids."""
+        """Read rows of files with the hidden columns of row ids."""
         ids, stager = self._ids, self.stager
         wanted = [*names, *ids.names]
 
@@ -128,17 +183,14 @@ class Rewriter:
                     for batch in reader:
                         rows = pa.Table.from_batches([batch])
                         places = rows[POSITION].to_numpy()
-                        rows = ids.filled(rows.drop_columns([POSITION]), file.file, places)
+                        rows = ids.filled(rows.drop_columns([POSITION]), file, places)
                         yield from rows.combine_chunks().to_batches()
 
         schema = pa.schema([ids.definition.schema.to_arrow().field(n) for n in wanted])
         return pa.RecordBatchReader.from_batches(schema, batches())
 
     def _write(self, group: Group, rows: Iterable[pa.Table]) -> list[DataFile]:
-        stager, own = self.stager, self._ids.definition
-        stored = format_of(stager.head).stored(own)
-        if stored is not own:
-            rows = (as_stored(table, own, stored) for table in rows)
+        stager, stored = self.stager, self._stored
         options = stager.options
         if self.layout.kind is not LayoutKind.PACK:
             options = replace(options, row_group_rows=min(options.row_group_rows, _CLUSTERED_ROWS))
@@ -165,7 +217,7 @@ class Rewriter:
         return Move(tuple(group.files), tuple(written))
 
     def _has_equality_deletes(self, group: Group) -> bool:
-        """Return whether equality deletes may apply, whose deleted rows the log does not count."""
+        """Return whether a group may have equality deletes, whose rows the log does not count."""
         if not format_of(self.stager.head).columns_by_id:
             return False
         return any(f.file.deletion_vector is not None for f in group.files)
@@ -187,6 +239,20 @@ def _may_have_nan(file: LoggedFile, field_id: int) -> bool:
     if stats is None:
         return True
     return field_id not in stats.maximum and stats.nulls.get(field_id) != file.rows
+
+
+def _pieces(files: Sequence[LoggedFile]) -> Iterator[list[LoggedFile]]:
+    """Yield lists of files to be read together, in the order of the files."""
+    piece: list[LoggedFile] = []
+    size = 0
+    for file in files:
+        if piece and (len(piece) == _PIECE_FILES or size + file.size > _PIECE_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece.append(file)
+        size += file.size
+    if piece:
+        yield piece
 
 
 def _each(do: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:

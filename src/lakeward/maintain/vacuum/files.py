@@ -1,7 +1,7 @@
 """Classifies the files below a table's directory by what the log records of them.
 
-The files are listed before the log is read: a file that was listed and then committed is known to
-the log, and a file that is staged after the listing is not in the list.
+The files are listed before the log is read: a file that was listed and then committed is in the
+log, and a file that is staged after the listing is not in the list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import mark_in, marks
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.registry import publishers
-from lakeward.log import branches, heads, integrity, reach, transactions
+from lakeward.log import branches, heads, integrity, reach, transactions, unrecorded
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
 from lakeward.maintain.doctor.file_checks import vector_paths
@@ -34,10 +34,10 @@ _CHANGES: Final = "_change_data"
 _CHECKSUM: Final = re.compile(r"(?:^|/)\.[^/]+\.crc$")
 _HIDDEN: Final = ("_", ".")
 _UNUSUAL: Final = ("\n/", "\n./", "//", "/./", ":")
-"""In lines of paths of which one may be full, or spelled in another way than files are listed."""
+"""Text that occurs in joined paths if one is full, or not written as files are listed."""
 Listed = dict[str, StoredFile | None]
 Row = tuple[str, str | None]
-"""A path and a deletion vector, as the log has them."""
+"""A path and a deletion vector (JSON), as in the log."""
 
 
 class Why(StrEnum):
@@ -65,7 +65,7 @@ def listed(storage: Storage, head: Head, *, hidden: bool = False) -> Listed:
     aside = any(p.has_catalog for p in publishers(head))
     metadata = (f"{METADATA_DIRECTORY}/",) if aside else ()
     found = storage.walk(head.location)
-    # Written out, because a call for each of a million names takes most of the time.
+    # Inlined: a function call for each of a million names would take most of the time.
     out = {
         name: facts
         for name, facts in found
@@ -75,13 +75,13 @@ def listed(storage: Storage, head: Head, *, hidden: bool = False) -> Listed:
 
 
 def metadata_names(head: Head, names: Iterable[str]) -> list[str]:
-    """The names of what was published of a table, and of checksums that Hadoop hides beside."""
+    """Return the names of published files, and of the checksum files that Hadoop writes."""
     metadata = tuple(f"{p.metadata_directory}/" for p in publishers(head))
     return [n for n in names if n.startswith(metadata) or _CHECKSUM.search(n)]
 
 
 def foreign_refs(context: LakeContext, session: Session, head: Head) -> dict[str, int]:
-    """Tags and branches that other engines made of a table, with the snapshots that they name."""
+    """Return tags and branches of a table made by other engines, with their snapshot ids."""
     out: dict[str, int] = {}
     for publisher in publishers(head):
         out |= publisher.foreign_refs(context, session, head)
@@ -89,7 +89,7 @@ def foreign_refs(context: LakeContext, session: Session, head: Head) -> dict[str
 
 
 def named_since(context: LakeContext, session: Session, head: Head) -> set[str]:
-    """Names of files that versions after a head's added, below its directory."""
+    """Return the names of files below the head's directory that later versions added."""
     names: set[str] = set()
     inside = _Inside(context.storage, head)
     _take_all(inside, reach.added_since(session, head.table_id, head.version), names, set())
@@ -97,7 +97,7 @@ def named_since(context: LakeContext, session: Session, head: Head) -> set[str]:
 
 
 def named_by_others(context: LakeContext, session: Session, head: Head) -> set[str]:
-    """Names of files below a head's directory that other tables name in full."""
+    """Return the names of files below the head's directory whose full paths other tables have."""
     names: set[str] = set()
     inside = _Inside(context.storage, head)
     _take_all(inside, reach.full_paths_of_others(session, head.table_id), names, set())
@@ -112,14 +112,14 @@ def sort(
     kept: Kept,
     refs: Mapping[str, int],
 ) -> Sorted:
-    """Sort the files that were listed by what the log says of them."""
+    """Classify the listed files by what the log records of them."""
     needed, elsewhere, old = _known(context, session, head, kept, refs)
     changes = dict(reach.change_paths(session, head.table_id))
     others = _places_inside(context, session, head)
     working = branches.live_directories(session, head.table_id)
-    owners = _Owners(session)
+    owners, taken = _Owners(session), unrecorded.claimed(session, head.table_id)
     out = Sorted()
-    # Most files of a large table end at the first of these.
+    # The first of these filters removes most files of a large table.
     rest = [name for name in names if name not in needed]
     if elsewhere:
         rest = [name for name in rest if name.rpartition("/")[2] not in elsewhere]
@@ -134,7 +134,7 @@ def sort(
         if name in changes:
             if changes[name] < kept.kept_from:
                 out.deletable[Why.CHANGES].append(name)
-        elif name.partition("/")[0] not in working:
+        elif name not in taken and name.partition("/")[0] not in working:
             over = owners.is_over(name)
             if over is True:
                 out.deletable[Why.LEFT].append(name)
@@ -144,14 +144,14 @@ def sort(
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether engines ignore a file; change files belong to the table."""
+    """Return whether engines ignore a file by its name; files in `_change_data` are not hidden."""
     first, _, rest = name.partition("/")
     parts = rest.split("/") if first == _CHANGES else name.split("/")
     return any(p.startswith(_HIDDEN) and "=" not in p for p in parts)
 
 
 def _places_inside(context: LakeContext, session: Session, head: Head) -> tuple[str, ...]:
-    """Directories below a table's own that are not its own: other tables, and the warehouse."""
+    """Return directories below a table's own that are not its own: other tables, the warehouse."""
     uri, root = context.storage.uri, f"{context.storage.uri(head.location)}/"
     places = [uri(at) for at in integrity.other_locations(session, head.table_id)]
     return tuple(
@@ -166,7 +166,7 @@ def _known(
 ) -> tuple[set[str], set[str], set[str]]:
     """Return names that kept versions need, base names of needed files elsewhere, all other names.
 
-    In a lake that was moved, the log may name files of this directory by their old addresses, so a
+    In a lake that was moved, the log may have files of this directory by their old full paths, so a
     file is kept if its base name is that of a needed file elsewhere.
     """
     needed: set[str] = set()
@@ -192,7 +192,7 @@ def _known(
 
 
 def _divided(rows: Sequence[Any], held: Sequence[int]) -> tuple[list[Row], list[Row]]:
-    """Rows that a held version needs, and the others; both without their versions."""
+    """Return the rows that a held version needs, and the others; both without their versions."""
     if not held:
         return [], [(path, vector) for path, vector, _, _ in rows]
     needed: list[Row] = []
@@ -203,11 +203,11 @@ def _divided(rows: Sequence[Any], held: Sequence[int]) -> tuple[list[Row], list[
 
 
 def _take_all(inside: _Inside, rows: Iterable[Row], names: set[str], elsewhere: set[str]) -> None:
-    """Add the names of files and vectors below a directory, and plain names of those elsewhere."""
+    """Add to `names` the files and vectors below the directory, to `elsewhere` other base names."""
     known = list(rows)
     plain = [row[0] for row in known]
     places = [p for row in known if row[1] is not None for p in vector_paths(loads(row[1]))]
-    # One look at all paths together is much faster than one at each.
+    # One search in all paths together is much faster than one in each path.
     lines = "\n" + "\n".join(plain)
     if any(sign in lines for sign in _UNUSUAL):
         places += plain
@@ -229,7 +229,7 @@ class _Inside:
         self._root = f"{storage.uri(head.location)}/"
 
     def name(self, place: str) -> str | None:
-        """The name below the directory as files are listed; None for a file elsewhere."""
+        """Return the path relative to the directory, as files are listed; None if elsewhere."""
         if not is_full(place) and not place.startswith("file:"):
             return posixpath.normpath(place)
         try:

@@ -17,8 +17,8 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.file import LIVE
 
-_CLOCKS_DIFFER_MS: Final = 2 * 3_600_000
-"""How far the clock that stamps commits may be from the one that stamps transactions."""
+CLOCKS_DIFFER_MS: Final = 2 * 3_600_000
+"""The maximal difference between the clocks that stamp commits and transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Kept:
 def kept_versions(
     context: LakeContext, session: Session, head: Head, cutoff_ms: int, now: int
 ) -> Kept:
-    """The versions of a table to keep, if those before a moment are not promised any more.
+    """Return the versions of a table to keep if the retention ends at `cutoff_ms`.
 
-    `now` is the earliest of all clocks: leases of pins must have run out by it.
+    `now` is the earliest of all clocks: a pin holds its version until its lease has expired by it.
     """
     oldest = commits.version_at(session, head.table_id, cutoff_ms)
     first = commits.first_version(session, head.table_id) or 0
@@ -69,7 +69,7 @@ def kept_versions(
 def kept_of_dropped(
     context: LakeContext, session: Session, table_id: int, now: int | None = None
 ) -> Kept:
-    """The versions of a dropped table that others still hold; `now` as in `kept_versions`."""
+    """Return the versions of a dropped table that are still held; `now` as in `kept_versions`."""
     held, reasons = held_versions(context, session, table_id, now)
     return Kept(LIVE, tuple(sorted(held)), tuple(reasons))
 
@@ -77,13 +77,13 @@ def kept_of_dropped(
 def may_be_read(session: Session, dropped_ms: int) -> bool:
     """Return whether an open transaction began before a table was dropped, and may read it."""
     opened = [t.opened_ms for t in transactions.still_open(session)]
-    return any(at - _CLOCKS_DIFFER_MS < dropped_ms for at in opened)
+    return any(at - CLOCKS_DIFFER_MS < dropped_ms for at in opened)
 
 
 def held_versions(
     context: LakeContext, session: Session, table_id: int, now: int | None = None
 ) -> tuple[set[int], list[str]]:
-    """Single versions that something holds, and what does."""
+    """Return the single versions that are held, and descriptions of what holds them."""
     # A clock that was set forward must not end the pins of readers at work.
     clock = context.database.clock_ms(session)
     now = clock if now is None else min(clock, now)
@@ -100,7 +100,7 @@ def _seen_by_open_transactions(session: Session, table_id: int) -> int | None:
     opened = [t.opened_ms for t in transactions.still_open(session)]
     if not opened:
         return None
-    return commits.version_at(session, table_id, min(opened) - _CLOCKS_DIFFER_MS) or 0
+    return commits.version_at(session, table_id, min(opened) - CLOCKS_DIFFER_MS) or 0
 
 
 def _some(versions: set[int]) -> str:

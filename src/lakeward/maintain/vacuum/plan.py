@@ -1,4 +1,4 @@
-"""Plans a vacuum: which files of a table would be deleted, and why no version needs them."""
+"""Plans a vacuum: the files of a table to delete, and why no version needs them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.formats.policy import settings
 from lakeward.formats.properties import retention_ms
-from lakeward.log import heads
+from lakeward.formats.registry import publishers
+from lakeward.log import heads, retired
 from lakeward.log.database import Session
-from lakeward.maintain.vacuum.behind import check_not_behind
 from lakeward.maintain.vacuum.files import Listed, Why, foreign_refs, listed, metadata_names, sort
 from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped, kept_versions, may_be_read
 from lakeward.model.clock import now_ms
@@ -23,10 +23,10 @@ from lakeward.model.maintenance import Unit
 from lakeward.storage.base import StoredFile
 
 FLOOR_MS: Final = 7 * 86_400_000
-"""Nothing younger is deleted without force."""
+"""Younger files are not deleted without force."""
 _AT_ONCE: Final = 1000
 _TICK_MS: Final = 20
-"""File systems stamp files by a clock that ticks some milliseconds late."""
+"""The maximal delay of the clock by which file systems stamp files."""
 _SHOWN: Final = 20
 
 
@@ -46,7 +46,7 @@ class Limits:
 
     @classmethod
     def of(cls, retention: object, *, force: bool, unknown: bool) -> Limits:
-        """Return the limits for user arguments. Raises `InvalidInput` below the floor."""
+        """Return the limits for user arguments; raise `InvalidInput` below the floor."""
         if retention is None:
             return cls(unknown=unknown)
         length = to_milliseconds(retention, "retention")
@@ -84,12 +84,13 @@ class TablePlan:
     Attributes:
         head: The table when it was planned.
         kept: The versions that are kept.
-        names: Files to delete, below the table's directory, by reason.
-        sizes: Of these files.
-        young: How many could go and are not old enough.
-        unknown: Files that nobody knows.
+        names: Files to delete, relative to the table's directory, by reason.
+        sizes: The sizes of these files.
+        young: The number of files that no version needs, but that are not old enough.
+        unknown: Files that are neither in the log nor of a transaction.
         refs: Tags and branches of other engines whose files are kept, with their snapshots.
-        dropped_ms: When it was dropped; None for a table of the lake.
+        dropped_ms: When the table was dropped; None for a table of the lake.
+        unpruned: Whether an earlier vacuum stopped before it deleted rows of the log.
     """
 
     head: Head
@@ -100,6 +101,12 @@ class TablePlan:
     unknown: tuple[str, ...] = ()
     refs: Mapping[str, int] = field(default_factory=dict)
     dropped_ms: int | None = None
+    unpruned: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there are files, or rows of the log about deleted files, to delete."""
+        return bool(self.names) or (self.unpruned and not self.young)
 
     def units(self) -> Iterator[Unit]:
         """Yield batches of files, each deleted as one unit."""
@@ -115,7 +122,7 @@ class TablePlan:
                     files=len(some),
                     work=(self, some),
                 )
-        if self.names:
+        if self.has_work:
             yield Unit(
                 table=str(self.head.name),
                 what="delete rows of the log that name deleted files",
@@ -171,7 +178,6 @@ def plan_table(context: LakeContext, head: Head, limits: Limits, clock: Clock) -
     found = listed(context.storage, head)
     with context.database.read() as session:
         current = heads.by_id(session, head.table_id) or head
-        check_not_behind(context, session, current)
         cutoff = cutoff_ms(context, session, current, limits, clock.versions_ms)
         kept = kept_versions(context, session, current, cutoff, clock.versions_ms)
         refs = foreign_refs(context, session, current)
@@ -183,7 +189,7 @@ def plan_dropped(
 ) -> TablePlan:
     """Plan the vacuum of a dropped table whose grace period is over.
 
-    Its metadata is deleted when nothing holds one of its versions.
+    The table's metadata is deleted when nothing holds one of its versions.
     """
     found = listed(context.storage, head, hidden=True)
     metadata = metadata_names(head, found)
@@ -193,12 +199,15 @@ def plan_dropped(
         if not known or may_be_read(session, dropped_ms):
             # It came back meanwhile; if it was dropped again, its grace period began again.
             return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms)
-        check_not_behind(context, session, head)
         kept = kept_of_dropped(context, session, head.table_id, clock.versions_ms)
         plan = _planned(context, session, head, kept, rows, limits, clock, {})
+        if not kept.held:
+            plan = replace(plan, unpruned=retired.pruned_to(session, head.table_id) < LIVE)
     if kept.held:
         return replace(plan, dropped_ms=dropped_ms)
-    chosen, young = _old_enough(context, head, found, {Why.DROPPED: metadata}, limits, clock)
+    chosen, young = _old_enough(
+        context, head, found, {Why.DROPPED: metadata}, limits.floor_ms, clock
+    )
     return replace(
         plan,
         dropped_ms=dropped_ms,
@@ -220,11 +229,30 @@ def _planned(
 ) -> TablePlan:
     result = sort(context, session, head, found, kept, refs)
     wanted = dict(result.deletable)
-    if limits.unknown and result.unknown:
-        wanted[Why.UNKNOWN] = result.unknown
-    old, young = _old_enough(context, head, found, wanted, limits, clock)
-    unknown = () if limits.unknown else tuple(sorted(result.unknown))
-    return TablePlan(head, kept, _by_reason(wanted, old), old, young, unknown, refs)
+    old, young = _old_enough(context, head, found, wanted, limits.floor_ms, clock)
+    left = result.unknown
+    if limits.unknown and left:
+        wanted[Why.UNKNOWN] = left
+        floor = FLOOR_MS if _others_may_write(head) else limits.floor_ms
+        aged, _ = _old_enough(context, head, found, {Why.UNKNOWN: left}, floor, clock)
+        old |= aged
+        left = [name for name in left if name not in aged]
+    table_id = head.table_id
+    return TablePlan(
+        head,
+        kept,
+        _by_reason(wanted, old),
+        old,
+        young,
+        tuple(sorted(left)),
+        refs,
+        unpruned=retired.pruned_to(session, table_id) < retired.kept_from(session, table_id),
+    )
+
+
+def _others_may_write(head: Head) -> bool:
+    """Return whether unknown files may belong to writers other than Lakeward."""
+    return not head.guarded or any(p.has_catalog for p in publishers(head))
 
 
 def _old_enough(
@@ -232,7 +260,7 @@ def _old_enough(
     head: Head,
     found: Listed,
     wanted: Mapping[Why, Sequence[str]],
-    limits: Limits,
+    floor_ms: int,
     clock: Clock,
 ) -> tuple[dict[str, int], int]:
     """Return the files older than the floor with their sizes, and the number of younger ones."""
@@ -241,7 +269,7 @@ def _old_enough(
     if len(facts) < len(names):
         missing = [n for n in names if n not in facts] if facts else names
         facts |= context.storage.look_below(head.location, missing)
-    latest = clock.files_ms - limits.floor_ms
+    latest = clock.files_ms - floor_ms
     old = {name: f.size for name, f in facts.items() if f.modified_ms <= latest}
     return old, len(facts) - len(old)
 

@@ -1,10 +1,11 @@
 """Runs a vacuum.
 
-Before the first file of a table is deleted, vacuum locks the table's head, determines again what is
-kept, and retires the versions that lose files in the same database transaction. So a tag, a clone,
-a branch, a pin or a restore either comes first and is seen here, or finds its version retired and
-is refused. A killed vacuum has deleted only files that nobody can reach; the next one deletes the
-rest.
+Before the first file of a table is deleted, vacuum locks the table's head, determines again which
+versions are kept, and retires the versions that lose files in the same database transaction. So a
+tag, a clone, a branch, a pin or a restore either comes first and is seen here, or finds its version
+retired and is refused. Files in no version are announced under the same lock, so that no
+transaction adds one by its path while it is deleted. A killed vacuum has deleted only files that
+nobody can reach; the next one deletes the rest, and the rows of the log about all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import Conflict
-from lakeward.log import branches, commits, heads, pruning, reach, retired
+from lakeward.log import branches, commits, heads, pruning, reach, retired, unrecorded
 from lakeward.log.database import Session
 from lakeward.log.shrinking import shrink
 from lakeward.maintain.jobs import Budget, Progress, run
@@ -27,6 +28,7 @@ from lakeward.maintain.vacuum.behind import (
     check_not_behind,
     unknown_commit,
 )
+from lakeward.maintain.vacuum.dead import roll_back_dead
 from lakeward.maintain.vacuum.files import Why, foreign_refs, named_by_others, named_since
 from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped, kept_versions, may_be_read
 from lakeward.maintain.vacuum.plan import (
@@ -48,7 +50,7 @@ _THREADS: Final = 8
 _BATCH: Final = 125
 _REMOTE_BATCH: Final = 1000
 _PAUSE_SECONDS: Final = 0.001
-"""Between two steps, so that writers go on."""
+"""The pause between two steps, in which writers can work."""
 _TRIES: Final = 5
 _UNRECORDED: Final = (Why.UNKNOWN.value, Why.LEFT.value)
 
@@ -63,16 +65,19 @@ def vacuum(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Maintained:
-    """Delete the files of tables that nothing needs, or only plan it.
+    """Delete the files of tables that nothing needs; with `dry_run` only plan it.
 
-    With `dropped`, also files of dropped tables whose grace period is over.
+    With `dropped`, also delete files of dropped tables whose grace period is over.
     """
     if context.database.read_only is None:
         # Unpublished versions are kept, so publish first to be able to delete more.
         for head in tables:
             _bring_up_to_date(context, head)
+        _prune_unrecorded(context)
     check_lake_not_behind(context)
     clock = Clock.read(context)
+    if context.database.read_only is None and not dry_run:
+        roll_back_dead(context, clock)
     one = str(tables[0].name) if len(tables) == 1 and not dropped else None
     over = _over(context, limits, clock) if dropped else []
     if dry_run:
@@ -98,7 +103,7 @@ def dropped_are_due(context: LakeContext) -> bool:
 
 
 def vacuum_dropped(context: LakeContext, seconds: float | None, *, dry_run: bool) -> Maintained:
-    """Delete the files of dropped tables whose grace period is over, within some seconds."""
+    """Delete the files of dropped tables whose grace period is over, within a time budget."""
     return vacuum(context, [], Limits(), dropped=True, dry_run=dry_run, budget=Budget.of(seconds))
 
 
@@ -119,6 +124,15 @@ def _bring_up_to_date(context: LakeContext, head: Head) -> None:
     publish_backlog(context, current)
 
 
+def _prune_unrecorded(context: LakeContext) -> None:
+    """Delete claims and announcements that are no longer valid."""
+    with context.database.read() as session:
+        found = unrecorded.has_any(session)
+    if found:
+        with context.database.write(durable=False) as session:
+            unrecorded.prune(session, context.database.clock_ms(session))
+
+
 def _over(context: LakeContext, limits: Limits, clock: Clock) -> list[tuple[Head, int]]:
     """Return dropped tables whose grace period is over, with the time of the drop."""
     out = []
@@ -131,10 +145,10 @@ def _over(context: LakeContext, limits: Limits, clock: Clock) -> list[tuple[Head
 
 
 def _stays(context: LakeContext, session: Session, head: Head) -> bool:
-    """Whether nothing is left of a dropped table, or its files are not the lake's to delete.
+    """Return whether a dropped table has no files left, or its files must not be deleted.
 
-    They are not if the table was adopted, if another table was adopted in its place, or if others
-    went on writing it after it was dropped.
+    They must not be if the table was adopted, if another table was adopted in its place, or if
+    others continued to write to it after it was dropped.
     """
     if retired.pruned_to(session, head.table_id) == LIVE or heads.has_heir(session, head):
         return True
@@ -147,7 +161,7 @@ def _stays(context: LakeContext, session: Session, head: Head) -> bool:
 
 @dataclass
 class _Settled:
-    """Plans whose versions are retired, so that nothing can start to need their files."""
+    """Plans whose versions are retired, so that nothing can begin to need their files."""
 
     context: LakeContext
     limits: Limits
@@ -155,15 +169,15 @@ class _Settled:
     plans: list[TablePlan] = field(default_factory=list)
 
     def add(self, make: Callable[[], TablePlan]) -> None:
-        """Make a plan and retire its versions; plan again if others hold more versions meanwhile.
+        """Make a plan and retire its versions; plan again if more versions must be kept meanwhile.
 
-        Raises `Conflict` if that happens too often.
+        Raise `Conflict` if that happens too often.
         """
         for left in reversed(range(_TRIES)):
             plan = make()
             steps.reach("vacuum.planned")
             try:
-                if plan.names:
+                if plan.has_work:
                     self._retire(plan)
             except Conflict:
                 if not left:
@@ -196,6 +210,7 @@ class _Settled:
                 raise _changed(head)
             added = named_since(context, session, plan.head)
             added |= named_by_others(context, session, plan.head)
+            added |= unrecorded.claimed(session, table_id)
             if not plan.sizes.keys().isdisjoint(added):
                 # A restore, or a transaction that adds files by their paths, needs them again.
                 raise _changed(head)
@@ -207,21 +222,26 @@ class _Settled:
             if dropped_ms is not None and not plan.kept.held:
                 lost = [(0, LIVE)]
             retired.retire(session, table_id, lost)
-            retired.note(session, table_id, kept_from=plan.kept.kept_from)
+            # A dropped table may be brought back: its next versions are complete again.
+            kept_from = min(plan.kept.kept_from, head.version + 1)
+            retired.note(session, table_id, kept_from=kept_from)
         steps.reach("vacuum.retired")
 
     def _kept(self, session: Session, head: Head, dropped_ms: int | None) -> Kept:
         context = self.context
-        if dropped_ms is not None:
+        if head.guarded or dropped_ms is not None:
             check_not_behind(context, session, head)
+        elif unknown_commit(context, session, head) is not None:
+            # Others committed since the head was locked.
+            raise _changed(head)
+        if dropped_ms is not None:
             return kept_of_dropped(context, session, head.table_id, self.clock.versions_ms)
-        check_not_behind(context, session, head)
         cutoff = cutoff_ms(context, session, head, self.limits, self.clock.versions_ms)
         return kept_versions(context, session, head, cutoff, self.clock.versions_ms)
 
 
 def _check_refs(context: LakeContext, session: Session, plan: TablePlan, head: Head) -> None:
-    """Raise `Conflict` if another engine made a tag or a branch since a table was planned."""
+    """Raise `Conflict` if another engine created a tag or branch since the table was planned."""
     if not foreign_refs(context, session, head).items() <= plan.refs.items():
         raise _changed(head)
 
@@ -236,15 +256,38 @@ def _unit(context: LakeContext, unit: Unit) -> Done:
     plan, names = unit.work
     if names is None:
         return Done(facts={"rows_pruned": _forget(context, plan)})
+    if unit.why not in _UNRECORDED:
+        with context.database.read() as session:
+            # A restore may have named a file again meanwhile.
+            added = named_since(context, session, plan.head)
+        return _delete(context, plan, [name for name in names if name not in added])
+    announcement, names = _announced(context, plan, names)
+    steps.reach("vacuum.announced")
+    done = _delete(context, plan, names)
+    with context.database.write(durable=False) as session:
+        unrecorded.withdraw(session, announcement)
+    return done
+
+
+def _announced(
+    context: LakeContext, plan: TablePlan, names: Sequence[str]
+) -> tuple[str, Sequence[str]]:
+    """Announce the deletion of files that are in no version; return its id and the files.
+
+    Files that an open transaction or a new version adds by their paths are left out.
+    """
+    table_id = plan.head.table_id
+    with context.database.write() as session:
+        heads.lock_ever(session, table_id)
+        added = named_since(context, session, plan.head) | unrecorded.claimed(session, table_id)
+        added |= named_by_others(context, session, plan.head)
+        left = [name for name in names if name not in added]
+        now = context.database.clock_ms(session)
+        return unrecorded.announce(session, table_id, left, now), left
+
+
+def _delete(context: LakeContext, plan: TablePlan, names: Sequence[str]) -> Done:
     storage, location = context.storage, plan.head.location
-    with context.database.read() as session:
-        # Another transaction may have added an unknown file to the table meanwhile.
-        added = named_since(context, session, plan.head)
-        if unit.why == Why.UNKNOWN.value:
-            added |= named_by_others(context, session, plan.head)
-    names = [name for name in names if name not in added]
-    if unit.why in _UNRECORDED and not storage.is_remote:
-        return _delete_unrecorded(context, plan, names)
 
     def some(batch: Sequence[str]) -> None:
         storage.delete_below(location, batch)
@@ -259,29 +302,10 @@ def _unit(context: LakeContext, unit: Unit) -> Done:
     return Done(frees=sum(plan.sizes.get(name, 0) for name in names), files=len(names))
 
 
-def _delete_unrecorded(context: LakeContext, plan: TablePlan, names: Sequence[str]) -> Done:
-    """Delete files that the log does not name, while nobody can commit to the table.
-
-    Somebody may be about to add such a file by its path; that commit looks for the file under the
-    same lock. On object stores a batch takes too long to keep writers waiting.
-    """
-    gone: list[str] = []
-    for batch in in_batches(names, _BATCH):
-        with context.database.write(durable=False) as session:
-            heads.lock_ever(session, plan.head.table_id)
-            added = named_since(context, session, plan.head)
-            here = [name for name in batch if name not in added]
-            context.storage.delete_below(plan.head.location, here)
-        steps.reach("vacuum.deleted")
-        gone += here
-        time.sleep(_PAUSE_SECONDS)
-    return Done(frees=sum(plan.sizes.get(name, 0) for name in gone), files=len(gone))
-
-
 def _forget(context: LakeContext, plan: TablePlan) -> int:
     """Delete the log rows of deleted files, in small steps; return how many.
 
-    Rows of files that were too young to be deleted stay, so that the next vacuum finds them.
+    If files were too young to be deleted, keep all rows, so that the next vacuum finds them.
     """
     table_id, kept = plan.head.table_id, plan.kept
     if plan.young:
@@ -304,6 +328,6 @@ def _forget(context: LakeContext, plan: TablePlan) -> int:
         time.sleep(_PAUSE_SECONDS)
     with context.database.write(durable=False) as session:
         gone += pruning.prune_changes(session, table_id, kept.kept_from)
-        retired.note(session, table_id, pruned_to=kept.kept_from)
+        retired.note(session, table_id, pruned_to=min(kept.kept_from, plan.head.version + 1))
     shrink(context.database)
     return gone

@@ -1,1 +1,1 @@
-"""Changes of a table's definition: what can be asked for, what comes of it, and what still fits."""
+"""Alterations of a table's definition: their kinds and application, and which files still fit."""

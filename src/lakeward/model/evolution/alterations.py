@@ -1,8 +1,8 @@
-"""The changes of a table's definition that can be asked for, as frozen values.
+"""The changes of a table's definition that can be requested, as frozen values.
 
-Columns are named by paths: `address.street` is a member of a struct, `items.element.price` one of
-the elements of a list, `prices.value` the value of a map. `str` of a change is how history shows
-it.
+Columns are given by paths: `address.street` is a member of a struct, `items.element.price` a member
+of the elements of a list, `prices.value` the value of a map. `str` of a change is the text that the
+history shows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from lakeward.model.constraints import Constraint, ForeignKey, Unique
+from lakeward.model.constraints import Constraint, ForeignKey, NotNull, OnViolation, Unique
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new column, or a new member of a struct.
+    """Add a column, or a member of a struct.
 
     Attributes:
         path: The path of the new column.
@@ -25,8 +25,8 @@ class AddColumn:
         default: A SQL literal that is written if data lacks the column.
         nullable: Whether a value may be null.
         comment: A description for users.
-        after: The column that it follows; None for the last position.
-        first: Whether it becomes the first column of its level.
+        after: The column that the new one follows; None for the last position.
+        first: Whether the new column becomes the first of its level.
         backfill: Whether existing rows get the default, too.
     """
 
@@ -47,7 +47,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Another name for a column; `name` is the last part of its path."""
+    """Rename a column; `name` replaces the last part of its path."""
 
     path: str
     name: str
@@ -58,7 +58,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """A column that goes; its values stay in the files that have them."""
+    """Drop a column; its values are kept in the files that have them."""
 
     path: str
 
@@ -68,7 +68,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Another place among the siblings of a column."""
+    """Move a column to another position among its siblings."""
 
     path: str
     after: str | None = None
@@ -80,7 +80,7 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChangeType:
-    """A wider type for a column."""
+    """Change the type of a column to a wider one."""
 
     path: str
     type: pa.DataType
@@ -91,7 +91,7 @@ class ChangeType:
 
 @dataclass(frozen=True, slots=True)
 class SetNullable:
-    """Whether a column's values may be null."""
+    """Allow or forbid nulls in a column."""
 
     path: str
     nullable: bool
@@ -102,7 +102,7 @@ class SetNullable:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """The SQL literal that is written where data lacks a column; None for none."""
+    """Set the SQL literal that is written where data lacks a column; None removes it."""
 
     path: str
     default: str | None
@@ -114,7 +114,7 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class SetComment:
-    """A column's description, or the table's where `path` is None; None removes it."""
+    """Set the comment of a column, or of the table if `path` is None; None removes the comment."""
 
     path: str | None
     comment: str | None
@@ -125,7 +125,7 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class SetProperty:
-    """A table property."""
+    """Set a table property."""
 
     key: str
     value: str
@@ -136,7 +136,7 @@ class SetProperty:
 
 @dataclass(frozen=True, slots=True)
 class UnsetProperty:
-    """A table property that goes."""
+    """Remove a table property."""
 
     key: str
 
@@ -146,7 +146,7 @@ class UnsetProperty:
 
 @dataclass(frozen=True, slots=True)
 class AddConstraint:
-    """A check that every row must satisfy."""
+    """Add a check that every row must satisfy."""
 
     name: str
     expression: str
@@ -157,7 +157,7 @@ class AddConstraint:
 
 @dataclass(frozen=True, slots=True)
 class AddRule:
-    """A unique key, a foreign key, or a check whose violation does not end a transaction."""
+    """Add a key, or a check or a required column whose violation may not fail the transaction."""
 
     name: str
     rule: Constraint
@@ -169,14 +169,18 @@ class AddRule:
             case ForeignKey(columns, references, key):
                 target = f"{references} ({', '.join(key)})"
                 what = f"foreign key ({', '.join(columns)}) references {target}"
+            case NotNull(columns):
+                what = f"not null ({', '.join(columns)})"
             case _:
                 what = f"check ({self.rule.expression})"
-        return f"add constraint {self.name} {what}"
+        reaction = self.rule.on_violation
+        also = "" if reaction == OnViolation.FAIL else f" on violation {reaction}"
+        return f"add constraint {self.name} {what}{also}"
 
 
 @dataclass(frozen=True, slots=True)
 class DropConstraint:
-    """A constraint that goes."""
+    """Drop a constraint."""
 
     name: str
 
@@ -186,7 +190,7 @@ class DropConstraint:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionField:
-    """A term such as `day(ts)` by which files that are written from now on are partitioned."""
+    """Add a term such as `day(ts)` by which files written from now on are partitioned."""
 
     term: str
 
@@ -196,7 +200,7 @@ class AddPartitionField:
 
 @dataclass(frozen=True, slots=True)
 class DropPartitionField:
-    """A term by which files are no longer partitioned."""
+    """Drop a term by which files are partitioned."""
 
     term: str
 
@@ -206,7 +210,7 @@ class DropPartitionField:
 
 @dataclass(frozen=True, slots=True)
 class EnableFeature:
-    """A feature of the table's format."""
+    """Enable a feature of the table's format."""
 
     feature: str
 

@@ -1,7 +1,7 @@
-"""A definition with one change made to it, or the reason why it cannot be made.
+"""Applies a change to a definition, or raises the reason why that is impossible.
 
 Pure functions, the same for all formats; a format adds what only it needs. Fields keep their ids,
-and new fields get ids that the table never had.
+and new fields get ids that the table has never used.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from lakeward.errors import InvalidInput, InvalidName, UnsupportedFeature
 from lakeward.model.constraints import (
     PREFIXES,
     Check,
+    NotNull,
     declared,
     key_fields,
     property_of,
+    required_fields,
     rule_constraints,
 )
 from lakeward.model.definition import Definition
@@ -45,10 +47,12 @@ from lakeward.model.expressions.where import parse
 
 
 def applied(definition: Definition, change: Alteration) -> Definition:
-    """The definition after a change.
+    """Return the definition after a change.
 
     Raises:
-        InvalidInput: It cannot be made; says which column or setting, why, and what would work.
+        InvalidInput: The change is impossible; says for which column or setting, why, and what
+            would work.
+        UnsupportedFeature: The change is one that only some formats have.
     """
     match change:
         case AddColumn():
@@ -87,7 +91,7 @@ def applied(definition: Definition, change: Alteration) -> Definition:
 
 
 def is_needed(definition: Definition, change: Alteration) -> bool:
-    """Return whether a change with IF EXISTS or IF NOT EXISTS has something to do."""
+    """Return whether a change with IF EXISTS or IF NOT EXISTS would change the definition."""
     match change:
         case AddColumn(path=path):
             return not _has(definition, path)
@@ -121,6 +125,8 @@ def _with_rule(definition: Definition, change: AddRule) -> Definition:
     _check_new(definition, name)
     if isinstance(rule, Check):
         parse(rule.expression, definition.schema)
+    elif isinstance(rule, NotNull):
+        required_fields(definition.schema, rule.columns, name)
     else:
         key_fields(definition.schema, rule.columns, name)
     key, text = property_of(name, rule)

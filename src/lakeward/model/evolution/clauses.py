@@ -1,8 +1,8 @@
-"""Changes of a definition from SQL: the clauses of ALTER TABLE as Spark and Iceberg write them.
+"""Parses the clauses of ALTER TABLE, as Spark and Iceberg write them, to changes of a definition.
 
 `ADD COLUMN currency string DEFAULT 'EUR' AFTER amount`, `RENAME COLUMN a TO b`, `DROP COLUMN a`,
 `ALTER COLUMN a TYPE bigint`, `SET TBLPROPERTIES ('k' = 'v')`, `ADD CONSTRAINT n CHECK (a > 0)`,
-`ADD PARTITION FIELD day(ts)` and their like. Nothing of a text is left out silently.
+`ADD PARTITION FIELD day(ts)` and so on. No part of a text is ignored silently.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.model.constraints import ForeignKey, Unique
+from lakeward.model.constraints import Check, ForeignKey, NotNull, OnViolation, Unique
 from lakeward.model.evolution.alterations import (
     AddColumn,
     AddConstraint,
@@ -38,7 +38,7 @@ _HINT: Final = (
     " SET TBLPROPERTIES ('k' = 'v'), ADD CONSTRAINT n CHECK (…) or their like."
 )
 _REFUSED: Final = {
-    ("RENAME", "TO"): "A table keeps its name; make one of the new name, and copy the rows.",
+    ("RENAME", "TO"): "Use lake.rename(name, new) or `lakeward rename`, outside a transaction.",
     ("CLUSTER", "BY"): "Tables are not clustered by a declaration; OPTIMIZE … ZORDER BY clusters.",
     ("WRITE",): "The order of rows in files is chosen where they are written: sort the rows.",
     ("SET", "IDENTIFIER"): "Declare a key: ADD CONSTRAINT name UNIQUE (column).",
@@ -53,11 +53,11 @@ _REFUSED: Final = {
     ("SET", "SERDEPROPERTIES"): "Tables of the lake have none.",
     ("RECOVER", "PARTITIONS"): "The lake's log says which files a table has.",
 }
-"""Clauses of other engines that are understood and not made, with what to do instead."""
+"""Clauses of other engines that are recognized but not supported, and the hint for each."""
 
 
 def parse_clause(text: str) -> list[Alteration]:
-    """The changes of one clause of ALTER TABLE; raise `InvalidInput` for anything else."""
+    """Return the changes of one clause of ALTER TABLE; raise `InvalidInput` for anything else."""
     words = Words(text, _HINT)
     found = [change for change, _ in clause(words)]
     words.end()
@@ -203,18 +203,37 @@ class _Clause:
         words = self._words
         name = words.name()
         if words.words("CHECK"):
-            change: Alteration = AddConstraint(name, words.bracketed("a check"))
+            text = words.bracketed("a check")
             words.words("ENFORCED")
-            return change
+            reaction = self._reaction()
+            if reaction == OnViolation.FAIL:
+                return AddConstraint(name, text)
+            return AddRule(name, Check(text, reaction))
         if words.words("UNIQUE") or words.words("PRIMARY", "KEY"):
-            return AddRule(name, Unique(*words.listed(words.name)))
+            columns = words.listed(words.name)
+            return AddRule(name, Unique(*columns, on_violation=self._reaction()))
+        if words.words("NOT", "NULL"):
+            columns = words.listed(words.name)
+            return AddRule(name, NotNull(*columns, on_violation=self._reaction()))
         if words.words("FOREIGN", "KEY"):
             columns = words.listed(words.name)
             words.need("REFERENCES")
             table = ".".join(words.names())
             key = words.listed(words.name) if words.next_is("(") else ()
-            return AddRule(name, ForeignKey(*columns, references=table, key=key))
-        return words.refuse("a constraint is a CHECK, a UNIQUE or a FOREIGN KEY")
+            reaction = self._reaction()
+            rule = ForeignKey(*columns, references=table, key=key, on_violation=reaction)
+            return AddRule(name, rule)
+        return words.refuse("a constraint is a CHECK, a UNIQUE, a FOREIGN KEY or a NOT NULL")
+
+    def _reaction(self) -> OnViolation:
+        """Parse what happens to rows that violate a constraint; without the clause, they fail."""
+        words = self._words
+        if not words.words("ON", "VIOLATION"):
+            return OnViolation.FAIL
+        for reaction in OnViolation:
+            if words.words(reaction.value.upper()):
+                return reaction
+        return words.refuse("ON VIOLATION is followed by FAIL, QUARANTINE or WARN")
 
     def _replaced_partition(self) -> list[Alteration]:
         text = self._words.rest()

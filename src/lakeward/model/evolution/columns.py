@@ -1,4 +1,4 @@
-"""Columns added, renamed, dropped, moved and changed in a definition."""
+"""Adds, renames, drops, moves and changes columns of a definition."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from lakeward.model.evolution.paths import (
 from lakeward.model.evolution.uses import (
     refuse_used,
     uses,
+    uses_as_required,
     uses_in_checks,
     uses_in_generated,
     uses_in_keys,
@@ -62,7 +63,7 @@ def with_declared_defaults(schema: Schema) -> Schema:
 
 
 def added(definition: Definition, change: AddColumn) -> Definition:
-    """The definition with a new column; its ids are new, and its values null in older files."""
+    """Return the definition with a new column; its ids are new, its values null in older files."""
     schema = definition.schema
     *around, name = split_path(change.path, schema)
     parent = find_names(schema, around) if around else None
@@ -97,7 +98,7 @@ def added(definition: Definition, change: AddColumn) -> Definition:
 
 
 def renamed(definition: Definition, change: RenameColumn) -> Definition:
-    """The definition with another name for a column."""
+    """Return the definition with another name for a column."""
     place = _named(definition, change.path, "renamed")
     if place.parents and "." in change.name:
         own = change.name.rpartition(".")[2]
@@ -110,6 +111,7 @@ def renamed(definition: Definition, change: RenameColumn) -> Definition:
         return definition
     refuse_used("renamed", place, uses_in_generated(definition, place))
     refuse_used("renamed", place, uses_in_checks(definition, place))
+    refuse_used("renamed", place, uses_as_required(definition, place, by_policies=True))
     if not place.parents:
         _check_partition_names(change.name, definition, but=place.field.id)
     new = replace(place.field, name=change.name)
@@ -121,7 +123,7 @@ def renamed(definition: Definition, change: RenameColumn) -> Definition:
 
 
 def dropped(definition: Definition, change: DropColumn) -> Definition:
-    """The definition without a column."""
+    """Return the definition without a column."""
     place = _named(definition, change.path, "dropped")
     refuse_used("dropped", place, uses(definition, place))
     if not place.field.nullable:
@@ -141,7 +143,7 @@ def dropped(definition: Definition, change: DropColumn) -> Definition:
 
 
 def moved(definition: Definition, change: MoveColumn) -> Definition:
-    """The definition with a column in another place among its siblings."""
+    """Return the definition with a column in another position among its siblings."""
     place = _named(definition, change.path, "moved")
     if change.after is None and not change.first:
         what = f"Where should column {place.path} move to?"
@@ -152,7 +154,7 @@ def moved(definition: Definition, change: MoveColumn) -> Definition:
 
 
 def retyped(definition: Definition, change: ChangeType) -> Definition:
-    """The definition with a wider type for a column."""
+    """Return the definition with a wider type for a column."""
     place = find(definition.schema, change.path)
     old = place.field.type
     new = type_from_arrow(change.type, Ids(), where=change.path)
@@ -160,6 +162,9 @@ def retyped(definition: Definition, change: ChangeType) -> Definition:
         return definition
     if not isinstance(old, Primitive | Decimal) or not widens(old, new):
         _refuse_type(place, str(new), wider(old))
+    if place.field.id in definition.identity:
+        what = f"Column {place.path} is an identity column, so it stays int64."
+        raise InvalidInput(what, column=place.path, reason="it is an identity column")
     refuse_used("changed", place, uses_in_partitions(definition, place))
     refuse_used("changed", place, uses_in_generated(definition, place))
     refuse_used("changed", place, uses_in_keys(definition, place))
@@ -174,7 +179,7 @@ def retyped(definition: Definition, change: ChangeType) -> Definition:
 
 
 def with_nullable(definition: Definition, change: SetNullable) -> Definition:
-    """The definition with a column that allows nulls, or forbids them."""
+    """Return the definition with nulls allowed or forbidden in a column."""
     place = find(definition.schema, change.path)
     if place.parents and place.field.name == "key" and not place.is_named:
         what = f"{place.path} is the key of a map, which is never null."
@@ -185,17 +190,19 @@ def with_nullable(definition: Definition, change: SetNullable) -> Definition:
     ):
         what = f"Column {place.path} must stay required: a required column is generated from it."
         raise InvalidInput(what, column=place.path)
+    if change.nullable and not place.field.nullable:
+        refuse_used("made nullable", place, uses_as_required(definition, place))
     new = replace(place.field, nullable=change.nullable)
     return replace(definition, schema=with_field(definition.schema, new))
 
 
 def with_default(definition: Definition, change: SetDefault) -> Definition:
-    """The definition with a default for a column."""
+    """Return the definition with another default for a column."""
     place = _named(definition, change.path, "given a default")
     if place.parents and change.default is not None:
         what = f"Column {place.path} is a part of another one; only whole columns have defaults."
         raise InvalidInput(what, column=place.path)
-    if place.field.id in generated_ids(definition):
+    if place.field.id in generated_ids(definition) or place.field.id in definition.identity:
         what = f"Column {place.path} is generated, so it has no default."
         raise InvalidInput(what, column=place.path)
     new = replace(place.field, default=literal(change.default, place.field, change.path))
@@ -203,7 +210,7 @@ def with_default(definition: Definition, change: SetDefault) -> Definition:
 
 
 def with_comment(definition: Definition, change: SetComment) -> Definition:
-    """The definition with a comment on a column."""
+    """Return the definition with another comment on a column."""
     place = _named(definition, change.path or "", "given a comment")
     new = replace(place.field, comment=change.comment or None)
     return replace(definition, schema=with_field(definition.schema, new))
@@ -238,7 +245,7 @@ def _check_name(name: str, siblings: Sequence[Field], path: str) -> None:
 
 
 def _check_partition_names(name: str, definition: Definition, but: int = 0) -> None:
-    """Refuse the name of a hidden partition value, which other engines would mix up."""
+    """Raise `InvalidInput` for the name of a hidden partition value: engines would confuse them."""
     for own_id, derived in definition.derived.items():
         if own_id < 0 and derived.source != but and derived.name.lower() == name.lower():
             what = f"The name {name!r} is taken by the partition field {derived.name!r}."
@@ -248,7 +255,7 @@ def _check_partition_names(name: str, definition: Definition, but: int = 0) -> N
 def _placed(
     fields: Sequence[Field], moving: Field, after: str | None, *, first: bool
 ) -> list[Field]:
-    """The fields with one of them first, after another, or where it is."""
+    """Return the fields with `moving` first, after the named field, or where it is."""
     if first and after is not None:
         what = "Give `after=` or `first=True`, not both."
         raise InvalidInput(what, column=moving.name)
@@ -277,7 +284,10 @@ def _refuse_type(place: Place, new: str, allowed: str) -> NoReturn:
 
 
 def literal(text: str | None, field: Field, path: str) -> Value:
-    """The neutral value of a SQL literal for a column; raise `InvalidInput` for anything else."""
+    """Return the neutral value of a SQL literal for a column.
+
+    Raises `InvalidInput` for another expression, and for a column that can have no default.
+    """
     if text is None:
         return None
     if not isinstance(field.type, Primitive | Decimal):
@@ -299,7 +309,7 @@ def _no_columns(names: list[str]) -> Column:
 
 
 def _converted(value: Value, old: Primitive | Decimal, field: Field) -> Value:
-    """The neutral value of a default after its column got a wider type."""
+    """Return the neutral value of a default after its column got a wider type."""
     if isinstance(field.type, Decimal):
         return str(value)
     if field.type == Primitive("double") and isinstance(value, int) and old != field.type:

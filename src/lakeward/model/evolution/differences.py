@@ -1,4 +1,4 @@
-"""Names the changes between two definitions of a table, made by any engine.
+"""Finds the changes between two definitions of a table, made by any engine, and their names.
 
 The names are those of `alter`'s methods, which policies use to allow changes.
 """

@@ -1,7 +1,7 @@
-"""Whether files that were written under one definition are right under a later one.
+"""Finds why files that were written under one definition are wrong under a later one.
 
-Columns are compared by their ids. Files may lack columns that may be null, have columns that were
-dropped, and hold values of a narrower type.
+Columns are compared by their ids. Files may lack nullable columns, have columns that were dropped,
+and have values of a narrower type.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from lakeward.model.types import Decimal, Field, Primitive
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why rows that were written before a change cannot stay as they are.
+    """Why rows that were written before a change of the definition need to be changed.
 
     Attributes:
         reason: What the change did; the verb of a sentence whose subject is the other transaction.
-        column: Which column it is about, if any.
+        column: The column that was changed, if any.
     """
 
     reason: str
@@ -30,9 +30,9 @@ class Misfit:
 
 
 def misfits(old: Definition, new: Definition, *, looked: bool = False) -> Iterator[Misfit]:
-    """What keeps files of an old definition from being right under a new one.
+    """Yield the reasons why files of an old definition are wrong under a new one.
 
-    With `looked` their rows were found to have all required values and to satisfy all checks.
+    `looked`: the rows of the files were checked, have all required values and satisfy all checks.
     """
     yield from _fields(old.schema.fields, new.schema.fields, "", looked=looked)
     terms = (old.partitioning, new.partitioning)

@@ -1,4 +1,4 @@
-"""The changes by which a table takes data that has other columns: `schema_mode` of a write."""
+"""Derives the changes of a table's schema for data with other columns: `schema_mode` of a write."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from lakeward.model.types import (
 
 
 class SchemaMode(StrEnum):
-    """What becomes of a table's schema when data with other columns is written."""
+    """How a table's schema is changed when data with other columns is written."""
 
     MERGE = "merge"
     OVERWRITE = "overwrite"
 
 
 def merging(schema: Schema, given: pa.Schema, *, typed: bool) -> Iterator[Alteration]:
-    """New columns, and with `typed` wider types, that data brings to a table; in order."""
+    """Yield the new columns, and with `typed` the wider types, that a table needs for data."""
     yield from _merged(schema.fields, list(given), "", typed=typed)
 
 
 def replacing(schema: Schema, given: pa.Schema, kept: frozenset[str]) -> Iterator[Alteration]:
-    """Changes after which a table has the columns of data, in their order.
+    """Yield changes after which a table has the columns of data, in their order.
 
-    A column stays what it is if its type holds the data's. `kept` are generated columns, which
-    data need not have.
+    A column is unchanged if data has the same type. `kept` are generated columns, which data need
+    not have.
     """
     wanted = {f.name: f for f in given}
     stays = {f.name for f in schema.fields if _same(f, wanted.get(f.name))} | kept

@@ -1,8 +1,7 @@
-"""Columns by path, and schemas with one of their fields changed.
+"""Finds columns by path, and returns schemas with changed fields.
 
-A path is a column's name and the names of parts of it, with dots between them. The parts of a list
-and of a map are called `element`, `key` and `value`. A name that has a dot in it stands in
-backticks.
+A path is a column's name and the names of its nested parts, separated by dots. The parts of a list
+are called `element`, those of a map `key` and `value`. A name with a dot is written in backticks.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ class Place:
 
     Attributes:
         field: The field itself.
-        parents: The fields around it, the outermost first.
-        siblings: The fields beside it and itself, in order.
+        parents: The fields that contain it, the outermost first.
+        siblings: The fields of the same parent, the field included, in order.
     """
 
     field: Field
@@ -36,22 +35,22 @@ class Place:
 
     @property
     def column(self) -> Field:
-        """The top-level column that it is, or is a part of."""
+        """The top-level column that the field is, or is a part of."""
         return self.parents[0] if self.parents else self.field
 
     @property
     def is_named(self) -> bool:
-        """Whether it is a column or a member of a struct, and so has a name of its own."""
+        """Whether the field is a column or a member of a struct, not a part of a list or map."""
         return not self.parents or isinstance(self.parents[-1].type, Struct)
 
     @property
     def path(self) -> str:
-        """Its name as users write it, with the names of its parents: `address.street`."""
+        """The path of the field as users write it: `address.street`."""
         return ".".join(f.name for f in (*self.parents, self.field))
 
 
 def split_path(path: str, schema: Schema) -> list[str]:
-    """The names of a path; a column whose name has dots in it takes precedence."""
+    """Return the names of a path; a column whose own name has dots takes precedence."""
     if path in schema.by_name:
         return [path]
     names, position = [], 0
@@ -68,12 +67,12 @@ def split_path(path: str, schema: Schema) -> list[str]:
 
 
 def find(schema: Schema, path: str) -> Place:
-    """The field of a path; raise `InvalidInput` if there is none."""
+    """Return the field of a path; raise `InvalidInput` if there is none."""
     return find_names(schema, split_path(path, schema))
 
 
 def find_names(schema: Schema, names: Sequence[str]) -> Place:
-    """The field of the names of a path; raise `InvalidInput` if there is none."""
+    """Return the field of a path given as names; raise `InvalidInput` if there is none."""
     siblings = schema.fields
     parents: list[Field] = []
     for number, name in enumerate(names):
@@ -89,7 +88,7 @@ def find_names(schema: Schema, names: Sequence[str]) -> Place:
 
 
 def parts_of(kind: Type) -> tuple[Field, ...]:
-    """The fields below a type."""
+    """Return the fields of a nested type; none for other types."""
     match kind:
         case Struct(fields):
             return fields
@@ -102,24 +101,24 @@ def parts_of(kind: Type) -> tuple[Field, ...]:
 
 
 def with_field(schema: Schema, new: Field) -> Schema:
-    """The schema with a field in the place of the one that has its id."""
+    """Return the schema with `new` in place of the field that has its id."""
     return Schema(tuple(_replaced(f, new) for f in schema.fields), schema.last_id)
 
 
 def with_siblings(schema: Schema, parent: Field | None, fields: Sequence[Field]) -> Schema:
-    """The schema with other members of a struct, or other columns where `parent` is None."""
+    """Return the schema with other members of a struct, or other columns if `parent` is None."""
     if parent is None:
         return Schema(tuple(fields), schema.last_id)
     return with_field(schema, replace(parent, type=Struct(tuple(fields))))
 
 
 def each_field(schema: Schema, change: Callable[[Field], Field]) -> Schema:
-    """The schema with every field changed, parts before what they are parts of."""
+    """Return the schema with every field changed, nested fields before those that contain them."""
     return Schema(tuple(_each(f, change) for f in schema.fields), schema.last_id)
 
 
 def with_parts(kind: Type, change: Callable[[Field], Field]) -> Type:
-    """The type with each of its fields changed."""
+    """Return the type with each of its direct fields changed."""
     match kind:
         case Struct(fields):
             return Struct(tuple(change(f) for f in fields))

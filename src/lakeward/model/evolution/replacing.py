@@ -1,4 +1,4 @@
-"""The alterations by which a table without rows becomes what CREATE OR REPLACE TABLE declares."""
+"""Derives the alterations that make a table without rows what CREATE OR REPLACE TABLE declares."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from lakeward.model.types import Field
 def replacements(
     old: Definition, new: Definition, properties: Mapping[str, str]
 ) -> Iterator[Alteration]:
-    """Return the alterations, in an order in which they can be applied.
+    """Yield the alterations, in an order in which they can be applied.
 
-    Columns, partitioning, comments and defaults are those of `new`, the table's own constraints are
-    dropped, and `properties` are set beside those that the table has. A column that keeps its name
-    and type stays the same column.
+    Columns, partitioning, comments and defaults become those of `new`, the table's own constraints
+    are dropped, and `properties` are set beside those that the table has. A column that keeps its
+    name and type keeps its id.
 
     Raises:
-        UnsupportedFeature: One of the two has generated columns.
+        UnsupportedFeature: One of the two definitions has generated or identity columns.
     """
-    if generated_ids(old) or generated_ids(new):
-        what = "A table with generated columns cannot be replaced."
+    if any(generated_ids(d) or d.identity for d in (old, new)):
+        what = "A table with generated columns or identity columns cannot be replaced."
         raise UnsupportedFeature(what, hint="Write DROP TABLE and CREATE TABLE.")
     yield from (DropConstraint(name) for name in declared(replace(old, rules=())))
     terms, wanted = old.partitioning, new.partitioning
@@ -66,9 +66,9 @@ def check_format(table: str, old: str, new: str) -> None:
 
 
 def _described(known: Field | None, field: Field) -> Iterator[Alteration]:
-    """Alterations that give a column its comment, its default, and whether it may be null.
+    """Yield alterations that set a column's comment, default and nullability.
 
-    `known` is the column that stays; None for one that was just added.
+    `known` is the column as it is before; None for a column that was just added.
     """
     path = quoted(field.name)
     if (known is None or known.nullable) != field.nullable:

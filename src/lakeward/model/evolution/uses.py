@@ -1,36 +1,46 @@
-"""What depends on a column, so that it cannot be renamed, dropped or changed."""
+"""Finds what uses a column, because of which it cannot be renamed, dropped or changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakeward.errors import InvalidInput
-from lakeward.model.constraints import named_columns, plain_checks, tolerant_checks
+from lakeward.errors import InvalidExpression, InvalidInput
+from lakeward.model.constraints import (
+    Constraint,
+    ForeignKey,
+    NotNull,
+    Unique,
+    named_columns,
+    not_null,
+    plain_checks,
+    rule_constraints,
+    tolerant_checks,
+)
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.paths import Place
 from lakeward.model.expressions.nodes import columns_in
 from lakeward.model.expressions.where import parse
 from lakeward.model.generated import expressions
 from lakeward.model.schema import Schema
-from lakeward.model.types import Field
+from lakeward.model.types import Field, Type
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A use of a column: what it is in a sentence, and what would end it."""
+    """A use of a column: its description, for a sentence, and a hint how to end it."""
 
     what: str
     instead: str
 
 
 def fields_below(field: Field) -> frozenset[int]:
-    """The ids of a field and of all its parts."""
+    """Return the ids of a field and of all its nested fields."""
     return frozenset(f.id for f in Schema((field,), 0).walk())
 
 
 def uses(definition: Definition, place: Place) -> Iterator[Use]:
-    """Everything in a definition that needs a column, or a part of one."""
+    """Yield everything in a definition that uses a column, or a nested field."""
     yield from uses_in_partitions(definition, place)
     yield from uses_in_generated(definition, place)
     yield from uses_in_checks(definition, place)
@@ -38,14 +48,43 @@ def uses(definition: Definition, place: Place) -> Iterator[Use]:
 
 
 def uses_in_keys(definition: Definition, place: Place) -> Iterator[Use]:
-    """The unique and foreign keys that a column is in."""
+    """Yield the unique and foreign keys that contain a column."""
     found = () if place.parents else named_columns(definition).get(place.field.name, ())
     for name in found:
         yield Use(f"it is in the key {name}", _without(name))
 
 
+def uses_as_required(
+    definition: Definition, place: Place, *, by_policies: bool = False
+) -> Iterator[Use]:
+    """Yield the constraints that say what happens without a value of a required column.
+
+    `by_policies`: only those of policies, which name columns that are renamed elsewhere.
+    """
+    given = rule_constraints(definition)
+    for name, one in () if place.parents else not_null(definition).items():
+        if place.field.name in one.columns and (name in given or not by_policies):
+            instead = _without(name)
+            if name in given:
+                instead = "Change the policy with lake.set_policy first."
+            yield Use(f"constraint {name} is about its missing values", instead)
+
+
+def columns_of(constraint: str | Constraint, schema: Schema) -> dict[str, tuple[int, Type]]:
+    """Return the ids and types of the columns of a constraint, by path; none if one is missing."""
+    if isinstance(constraint, Unique | ForeignKey | NotNull):
+        found = (schema.by_name.get(name) for name in constraint.columns)
+        return {f.name: (f.id, f.type) for f in found if f is not None}
+    text = constraint if isinstance(constraint, str) else constraint.expression
+    try:
+        columns = columns_in(parse(text, schema))
+    except InvalidExpression:
+        return {}
+    return {".".join((c.field.name, *c.path)): (c.leaf.id, c.type) for c in columns}
+
+
 def uses_in_partitions(definition: Definition, place: Place) -> Iterator[Use]:
-    """The partitioning by a column."""
+    """Yield the partition values that are, or are computed from, a column."""
     ids = fields_below(place.field)
     for own_id in definition.partition_by:
         found = definition.derived.get(own_id)
@@ -63,7 +102,7 @@ def uses_in_partitions(definition: Definition, place: Place) -> Iterator[Use]:
 
 
 def uses_in_generated(definition: Definition, place: Place) -> Iterator[Use]:
-    """The generated columns that are computed from a column."""
+    """Yield the generated columns that are computed from a column."""
     ids = fields_below(place.field)
     for own_id, derived in definition.derived.items():
         if own_id > 0 and derived.source in ids:
@@ -76,7 +115,7 @@ def uses_in_generated(definition: Definition, place: Place) -> Iterator[Use]:
 
 
 def uses_in_checks(definition: Definition, place: Place) -> Iterator[Use]:
-    """The checks that look at a column."""
+    """Yield the check constraints that refer to a column."""
     ids = fields_below(place.field)
     tolerant = {n: c.expression for n, c in tolerant_checks(definition).items()}
     for name, text in (*plain_checks(definition).items(), *tolerant.items()):
@@ -86,7 +125,7 @@ def uses_in_checks(definition: Definition, place: Place) -> Iterator[Use]:
 
 
 def refuse_used(what: str, place: Place, found: Iterator[Use]) -> None:
-    """Raise `InvalidInput` for the first use there is."""
+    """Raise `InvalidInput` with the first use of a column, if there is any."""
     use = next(found, None)
     if use is not None:
         text = f"Column {place.path} cannot be {what}: {use.what}."

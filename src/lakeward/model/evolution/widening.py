@@ -1,4 +1,4 @@
-"""Which types a column may be given without touching its files: those that hold every value."""
+"""To which types a column may be changed without rewriting files: those that hold every value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FINER: Final = {"timestamp_ms": "timestamp", "timestamp_ms_ntz": "timestamp_ntz
 
 
 def widens(old: Type, new: Type) -> bool:
-    """Whether every value of the old type is one of the new type, which may be the same."""
+    """Return whether the new type holds every value of the old type, or is the same."""
     if old == new:
         return True
     if isinstance(old, Decimal) and isinstance(new, Decimal):
@@ -34,7 +34,10 @@ def widens(old: Type, new: Type) -> bool:
 
 
 def same_order(old: Type, new: Type) -> bool:
-    """Whether values of a type and of one that it widens to have the same keys in the index."""
+    """Return whether a value has the same key in the statistics index in both types.
+
+    The new type must be one that the old type widens to.
+    """
     if isinstance(old, Decimal) and isinstance(new, Decimal):
         return old.scale == new.scale
     if isinstance(old, Primitive) and isinstance(new, Primitive):
@@ -43,7 +46,7 @@ def same_order(old: Type, new: Type) -> bool:
 
 
 def wider(kind: Type) -> str:
-    """The types that a type can be changed to, in words."""
+    """Return the types that a type can be changed to, as text for a hint."""
     if isinstance(kind, Decimal):
         return (
             f"a decimal of more digits, such as decimal({min(38, kind.precision + 2)},{kind.scale})"

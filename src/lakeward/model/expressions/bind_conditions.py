@@ -165,7 +165,7 @@ HANDLERS: Final[dict[str, Handler]] = {
 
 
 def _gathered(terms: list[Expression]) -> list[Expression]:
-    """The terms of an OR with `x = 1 OR x = 2` as `x IN (1, 2)`, which is much faster."""
+    """Return the terms of an OR with `x = 1 OR x = 2` as `x IN (1, 2)`, which is much faster."""
     values: dict[Expression, dict[Literal, None]] = {}
     order: list[tuple[Expression, bool]] = []
     for term in terms:
@@ -196,7 +196,7 @@ def _require(operand: Expression, kind: Type, where: str) -> None:
 
 
 def _match(operand: Expression, pattern: str, escape: str, *, ignore_case: bool) -> Expression:
-    r"""The match, with `\` as its escape character; without a wildcard it is an equality."""
+    r"""Return LIKE with `\` as escape character, or an equality for a pattern without wildcards."""
     canonical, plain, wild = [], [], ignore_case
     characters = iter(pattern)
     for character in characters:

@@ -46,14 +46,14 @@ VOID: Final = Primitive("void")
 
 FLOAT: Final = Primitive("float")
 INTEGERS: Final[dict[str, int]] = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-"""Integer types and their bits."""
+"""Integer types and their sizes in bits."""
 _DIGITS: Final = {"int8": 3, "int16": 5, "int32": 10, "int64": 19}
 _DAY: Final = 86_400_000_000
 _MIRRORED: Final[dict[Comparison, Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def compare(op: Comparison, left: Expression, right: Expression) -> Expression:
-    """The comparison, with both sides of one type."""
+    """Return the comparison, with both sides converted to one type."""
     if VOID in (left.type, right.type):
         return _compare_null(op, left, right)
     if isinstance(left, Literal) and (not isinstance(right, Literal) or left.type == STRING):
@@ -67,7 +67,7 @@ def compare(op: Comparison, left: Expression, right: Expression) -> Expression:
 
 
 def compare_literal(op: Comparison, left: Expression, right: Literal) -> Expression:
-    """The comparison with a literal, which takes the type of the other side."""
+    """Return the comparison with a literal, which is converted to the type of the other side."""
     kind = left.type
     if right.value is None:
         return IsNull(left) if op == "<=>" else Literal(None, BOOLEAN)
@@ -82,7 +82,7 @@ def compare_literal(op: Comparison, left: Expression, right: Literal) -> Express
 
 
 def member(operand: Expression, values: list[Literal]) -> Expression:
-    """Whether the operand is one of the values, which take its type."""
+    """Return a test whether the operand equals one of the values, which take its type."""
     if operand.type == VOID:
         return Literal(None, BOOLEAN)
     found: dict[Literal, None] = {}
@@ -103,12 +103,12 @@ def member(operand: Expression, values: list[Literal]) -> Expression:
 
 
 def one_of(operand: Expression, values: tuple[Literal, ...]) -> Expression:
-    """Whether the operand is one of the values, which have its type; one value needs no list."""
+    """Return an IN of values of the operand's type, or an equality if there is one value."""
     return In(operand, values) if len(values) > 1 else Compare("=", operand, values[0])
 
 
 def calculate(op: Operator, left: Expression, right: Expression) -> Expression:
-    """The calculation, with both sides of one kind."""
+    """Return the arithmetic expression, with both sides converted to one type."""
     left, right = _typed(left, right)
     if not (is_number(left.type) and is_number(right.type)):
         what = f"{left.type} {op} {right.type} cannot be calculated."
@@ -125,7 +125,7 @@ def calculate(op: Operator, left: Expression, right: Expression) -> Expression:
 
 
 def unify(values: list[Expression]) -> list[Expression]:
-    """The values, all converted to the one type that holds them."""
+    """Return the values, all converted to the smallest type that holds them."""
     kind: Type = VOID
     for value in values:
         if value.type == VOID:
@@ -139,7 +139,7 @@ def unify(values: list[Expression]) -> list[Expression]:
 
 
 def common(left: Type, right: Type) -> Type | None:
-    """The smallest type that holds values of both, if there is one."""
+    """Return the smallest type that holds values of both types; None if there is none."""
     if left == right:
         return left
     if is_number(left) and is_number(right):
@@ -155,7 +155,7 @@ def common(left: Type, right: Type) -> Type | None:
 
 
 def convert(value: Expression, kind: Type) -> Expression:
-    """The value as a type that holds it exactly; a literal is converted at once."""
+    """Return the value in a type that holds it exactly; a literal is converted at once."""
     if value.type == kind:
         return value
     fitting = fit(value, kind) if isinstance(value, Literal) else None
@@ -163,7 +163,7 @@ def convert(value: Expression, kind: Type) -> Expression:
 
 
 def fit(literal: Literal, kind: Type) -> Literal | None:
-    """The literal as this type, if the type has a place for exactly this value."""
+    """Return the literal as a literal of this type; None if the type cannot hold it exactly."""
     if literal.value is None or literal.type == kind:
         return Literal(literal.value, kind)
     if is_floating(kind) and is_number(literal.type):
@@ -177,32 +177,32 @@ def fit(literal: Literal, kind: Type) -> Literal | None:
 
 
 def is_number(kind: Type) -> bool:
-    """Whether one can calculate with it."""
+    """Whether values of the type can be used in arithmetic."""
     return isinstance(kind, Decimal) or is_floating(kind) or is_integer(kind)
 
 
 def is_integer(kind: Type) -> bool:
-    """Whether it is a whole number of some width."""
+    """Whether the type is an integer of any size."""
     return isinstance(kind, Primitive) and kind.name in INTEGERS
 
 
 def is_floating(kind: Type) -> bool:
-    """Whether it is a float or a double."""
+    """Whether the type is float or double."""
     return kind in (FLOAT, DOUBLE)
 
 
 def is_temporal(kind: Type) -> bool:
-    """Whether it is a date or a timestamp."""
+    """Whether the type is a date or a timestamp."""
     return isinstance(kind, Primitive) and kind.name.startswith(("date", "timestamp"))
 
 
 def comparable(kind: Type) -> bool:
-    """Whether values have an order: all but structs, lists and maps."""
+    """Whether values of the type have an order: all but structs, lists and maps."""
     return isinstance(kind, Primitive | Decimal)
 
 
 def as_decimal(kind: Type) -> Decimal:
-    """The decimal type that holds every value of an exact number type."""
+    """Return the decimal type that holds every value of an integer or decimal type."""
     return kind if isinstance(kind, Decimal) else Decimal(_DIGITS[str(kind)], 0)
 
 
@@ -214,7 +214,7 @@ def _compare_null(op: Comparison, left: Expression, right: Expression) -> Expres
 
 
 def _read(literal: Literal, other: Expression) -> Literal:
-    """A string that is compared with a date or timestamp, as one."""
+    """Return a string that is compared with a date or timestamp as a literal of that type."""
     if literal.type != STRING or not is_temporal(other.type):
         return literal
     text = str(literal.value)
@@ -270,7 +270,7 @@ def _compare_discrete(op: Comparison, left: Expression, right: Literal) -> Expre
 
 
 def _units(literal: Literal, kind: Type) -> Fraction | float | None:
-    """The literal in steps of the type; None if the two cannot be compared."""
+    """Return the literal in the smallest units of the type; None if they cannot be compared."""
     value = literal.value
     if is_temporal(kind):
         if not is_temporal(literal.type):
@@ -294,7 +294,7 @@ def _from_units(units: int, kind: Type) -> Literal:
 
 
 def _step(kind: Type) -> int:
-    """The neutral units in one step of the type."""
+    """Return how many microseconds the smallest unit of a type has."""
     name = str(kind)
     if name == "date":
         return _DAY
@@ -309,13 +309,13 @@ def _limits(kind: Type) -> tuple[int, int]:
 
 
 def _against_limit(op: Comparison, left: Expression, *, above: bool) -> Expression:
-    """The comparison with a value above, or below, all values of the type."""
+    """Return the comparison with a value above, or below, all values of the type."""
     holds = op == "!=" or (op in ("<", "<=") if above else op in (">", ">="))
     return Compare("=", left, left) if holds else _never(op, left)
 
 
 def _never(op: Comparison, left: Expression) -> Expression:
-    """The comparison with a value that the type does not have: false, or null for null."""
+    """Return the comparison with a value that the type does not have: false, or null for null."""
     match op:
         case "!=":
             return Compare("=", left, left)
@@ -341,7 +341,7 @@ def _typed(left: Expression, right: Expression) -> tuple[Expression, Expression]
 
 
 def _divisor(value: Expression) -> Expression:
-    """The divisor; `nullif(x, 0)` becomes `x`, because a division by zero gives null anyway."""
+    """Return the divisor; `nullif(x, 0)` becomes `x`, because a division by zero gives null."""
     match value:
         case Case(((Compare("=", subject, Literal(zero, _)), Literal(None, _)),), default):
             return default if subject == default and zero in (0, "0") else value

@@ -1,7 +1,7 @@
-"""Functions that expressions may call, casts, and values for a column.
+"""Functions that expressions may call, casts, and the conversion of values to a column's type.
 
 The result of every function depends on its arguments alone and is the same in every engine. A
-column takes values that its type holds without loss, and whole numbers and decimals of wider types,
+column accepts values that its type holds without loss, and integers and decimals of wider types,
 which are checked when they are computed. Everything else needs an explicit CAST.
 """
 
@@ -48,7 +48,7 @@ _EXACT: Final[dict[Type, int]] = {FLOAT: 16, DOUBLE: 32}
 
 
 def call(name: str, arguments: list[Expression]) -> Expression:
-    """The call, with its arguments checked."""
+    """Return the call of a function; raise `InvalidExpression` if its arguments do not fit."""
     if name == "coalesce":
         return _coalesce(arguments)
     if any(argument.type == VOID for argument in arguments):
@@ -68,7 +68,7 @@ def call(name: str, arguments: list[Expression]) -> Expression:
 
 
 def cast_to(value: Expression, kind: Type) -> Expression:
-    """The value as another type; a literal is converted at once."""
+    """Return the value cast to another type; a literal is converted at once."""
     if value.type == kind:
         return value
     if value.type == VOID:
@@ -83,7 +83,7 @@ def cast_to(value: Expression, kind: Type) -> Expression:
 
 
 def assign(value: Expression, field: Field) -> Expression:
-    """The value converted to the type of a column."""
+    """Return the value converted to a column's type; raise `InvalidExpression` if it may not be."""
     kind = field.type
     if value.type == kind:
         return value
@@ -230,7 +230,7 @@ def _converted(value: Expression, kind: Type) -> Expression | None:
 
 
 def _same_moments(source: Type, kind: Type) -> bool:
-    """Whether both are timestamps with, or without, a zone; precision is checked when computed."""
+    """Whether both are timestamps with, or both without, a zone; the engine checks precision."""
     names = str(source), str(kind)
     zoned = {name.endswith("ntz") for name in names}
     return all(name.startswith("timestamp") for name in names) and len(zoned) == 1

@@ -1,4 +1,4 @@
-"""Typed literals from text. Timestamps without an offset are UTC, others are converted to it."""
+"""Parses typed literals. Timestamps without an offset are in UTC, others are converted to UTC."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SPECIAL: Final = {
 
 
 def string(text: str) -> Literal:
-    """A string."""
+    """Return a string literal; raise `InvalidExpression` if the text is not valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -53,7 +53,7 @@ def string(text: str) -> Literal:
 
 
 def number(text: str) -> Literal:
-    """An integer, a decimal, or, when it has an exponent, a double."""
+    """Parse an integer, a decimal, or, if it has an exponent, a double."""
     if not _NUMBER.fullmatch(text):
         what = f"{text[:_SHOWN]!r} is not a number."
         raise InvalidExpression(what)
@@ -66,7 +66,7 @@ def number(text: str) -> Literal:
 
 
 def exact_number(value: decimal.Decimal) -> Literal:
-    """The decimal literal of a value, with as few digits as possible."""
+    """Return the decimal literal of a value, with as few digits as possible."""
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         what = f"{value} is not a number that a decimal can hold."
@@ -80,7 +80,7 @@ def exact_number(value: decimal.Decimal) -> Literal:
 
 
 def double(text: str) -> Literal:
-    """A double; accepts `NaN`, `Infinity` and `-Infinity` too."""
+    """Parse a double; accepts `NaN`, `Infinity` and `-Infinity` too."""
     special = _SPECIAL.get(text.strip().lower())
     if special is not None:
         return Literal(special, DOUBLE)
@@ -95,7 +95,7 @@ def double(text: str) -> Literal:
 
 
 def negative(literal: Literal) -> Literal:
-    """The negated number."""
+    """Return the negated literal of a number."""
     if isinstance(literal.value, float):
         return Literal(-literal.value, literal.type)
     value = number(f"{-decimal.Decimal(str(literal.value)):f}")
@@ -103,7 +103,7 @@ def negative(literal: Literal) -> Literal:
 
 
 def day(text: str) -> Literal:
-    """A date such as `2026-01-31`."""
+    """Parse a date such as `2026-01-31`."""
     found = _DATE.fullmatch(text.strip())
     try:
         if found:
@@ -115,7 +115,7 @@ def day(text: str) -> Literal:
 
 
 def instant(text: str, *, zoned: bool = True) -> Literal:
-    """A timestamp such as `2026-01-31 12:00:00.5+02:00`, or a date at midnight."""
+    """Parse a timestamp such as `2026-01-31 12:00:00.5+02:00`, or a date at midnight."""
     found = _TIMESTAMP.fullmatch(text.strip())
     try:
         if found:
@@ -127,7 +127,7 @@ def instant(text: str, *, zoned: bool = True) -> Literal:
 
 
 def octets(text: str) -> Literal:
-    """Bytes written as hexadecimal digits."""
+    """Parse bytes written as hexadecimal digits."""
     try:
         raw = bytes.fromhex(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Names in expressions, resolved to columns of a schema, or of a merge's table and data.
+"""Resolves names in expressions to columns of a schema, or of a merge's table and data.
 
-In a merge, `target.x` is a column of the table and `source.x` one of the data. A plain `x` is the
-one that exists, and refused where both do. Columns of the data get names that no column of a table
-can have, so that both fit into one row.
+In a merge, `target.x` is a column of the table and `source.x` a column of the data. A plain `x` is
+the column of the side that has it, and refused if both sides have it. Columns of the data get names
+that no column of a table can have, so that both sides fit into one row.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def resolve(names: list[str], schema: Schema) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The columns of table and data that an expression may name; None without such a row."""
+    """The columns of table and data to which an expression may refer; None if a side has no row."""
 
     target: Schema | None
     source: Schema | None
 
     def resolve(self, names: list[str]) -> Column:
-        """The column of a dotted name."""
+        """Return the column of a dotted name, which is given as its parts."""
         side, rest = names[0].lower(), names[1:]
         if rest and side == TARGET:
             return resolve(rest, self._existing(self.target, "the table", names))
@@ -77,22 +77,22 @@ class Sides:
 
 
 def source_name(name: str) -> str:
-    """The name of a column of the data beside those of the table."""
+    """Return the name of a column of the data in a row that has the table's columns, too."""
     return _MARK + name
 
 
 def is_source(field: Field) -> bool:
-    """Whether a field is a column of the data."""
+    """Whether a field is a column of the data in a merge."""
     return field.name.startswith(_MARK)
 
 
 def sources(expression: Expression) -> set[str]:
-    """The columns of the data that an expression reads, by their own names."""
+    """Return the columns of the data that an expression reads, by their names in the data."""
     return {name.removeprefix(_MARK) for name in _read(expression, of_source=True)}
 
 
 def targets(expression: Expression) -> set[str]:
-    """The columns of the table that an expression reads."""
+    """Return the columns of the table that an expression reads."""
     return _read(expression, of_source=False)
 
 

@@ -24,7 +24,7 @@ Operator: TypeAlias = Choice["+", "-", "*", "/", "%"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or the member of a struct at `path` below it."""
+    """A column, or the member of a struct at `path` below the column."""
 
     field: Field
     path: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Two values of the same type; `<=>` treats null as a value that equals itself."""
+    """A comparison of two values of one type; `<=>` treats null as a value that equals itself."""
 
     op: Comparison
     left: Expression
@@ -64,7 +64,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of two or more conditions."""
+    """Whether all of two or more conditions are true."""
 
     terms: tuple[Expression, ...]
     type: ClassVar[Type] = BOOLEAN
@@ -72,7 +72,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of two or more conditions."""
+    """Whether any of two or more conditions is true."""
 
     terms: tuple[Expression, ...]
     type: ClassVar[Type] = BOOLEAN
@@ -80,7 +80,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite of a condition; unknown stays unknown."""
+    """The negation of a condition; unknown remains unknown."""
 
     operand: Expression
     type: ClassVar[Type] = BOOLEAN
@@ -88,7 +88,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Whether a value is missing; never unknown."""
+    """Whether a value is null; never unknown."""
 
     operand: Expression
     type: ClassVar[Type] = BOOLEAN
@@ -105,7 +105,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    r"""Whether a string fits a pattern: `%` is anything, `_` one character, `\` quotes the next."""
+    r"""Whether a string matches a pattern: `%` is any text, `_` one character, `\` escapes."""
 
     operand: Expression
     pattern: str
@@ -137,7 +137,7 @@ class Negate:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of `functions.NAMES`, which every engine computes alike."""
+    """A call of a function in `functions.NAMES`, whose result is the same in every engine."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -146,7 +146,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A value as another type; a value that does not fit is an error."""
+    """A value cast to another type; a value that the type cannot hold is an error."""
 
     operand: Expression
     type: Type
@@ -154,7 +154,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The value beside the first condition that is true, otherwise the default."""
+    """The value of the first branch whose condition is true, otherwise the default."""
 
     branches: tuple[tuple[Expression, Expression], ...]
     default: Expression
@@ -185,7 +185,7 @@ _NODES: Final = get_args(Expression)
 
 
 def with_columns(expression: Expression, replaced: Callable[[Column], Column]) -> Expression:
-    """The expression with every column replaced."""
+    """Return the expression with `replaced` applied to every column."""
 
     def of(value: Any) -> Any:
         if isinstance(value, Column):
@@ -202,26 +202,26 @@ def with_columns(expression: Expression, replaced: Callable[[Column], Column]) -
 
 
 def columns(expression: Expression) -> frozenset[int]:
-    """The ids of the top-level fields that the expression reads."""
+    """Return the ids of the top-level fields that the expression reads."""
     return frozenset(column.field.id for column in columns_in(expression))
 
 
 def columns_in(expression: Expression) -> Iterator[Column]:
-    """The columns and members that the expression reads, with repetitions."""
+    """Yield the columns and struct members that the expression reads, with repetitions."""
     return (node for node in walk(expression) if isinstance(node, Column))
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
-    """The conditions that must all be true for the expression to be true."""
+    """Return the conditions that must all be true for the expression to be true."""
     if not isinstance(expression, And):
         return (expression,)
     return tuple(part for term in expression.terms for part in conjuncts(term))
 
 
 def cost(expression: Expression) -> int:
-    """An upper bound of the steps that an engine takes for one row.
+    """Return an upper bound of the steps that an engine takes for one row.
 
-    Some nodes compute an operand more than once, so that nesting them multiplies.
+    Engines compute the operand of some nodes more than once, so the costs of nested nodes multiply.
     """
     known: dict[int, int] = {}
 
@@ -237,7 +237,7 @@ def cost(expression: Expression) -> int:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Every node, parents first."""
+    """Yield every node of the expression, parents first."""
     stack = [expression]
     while stack:
         node = stack.pop()
@@ -246,7 +246,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The nodes right below this one, in order."""
+    """Return the direct children of a node, in order."""
     match expression:
         case Compare(_, left, right) | Arithmetic(_, left, right, _):
             return (left, right)
@@ -267,7 +267,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _uses(node: Expression) -> Iterable[int]:
-    """How often an engine may compute each child."""
+    """Return how often an engine may compute each child."""
     match node:
         case Compare():
             return (4, 4)

@@ -1,4 +1,4 @@
-"""Access to the parser's tree, and the errors for what is refused in it."""
+"""Access to the tree of the SQL parser, and the errors for refused parts of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TYPES: Final = {
 
 
 def check_depth(tree: exp.Expr) -> None:
-    """Refuse deep nesting, which engines cannot handle; a chain of operators is one level."""
+    """Raise `InvalidExpression` for nesting too deep for engines; operator chains are one level."""
     stack = [(tree, 0, 0)]
     while stack:
         node, level, depth = stack.pop()
@@ -59,7 +59,7 @@ def check_depth(tree: exp.Expr) -> None:
 
 
 def part(node: exp.Expr, name: str) -> Any:
-    """A required part of a node, which the parser may have left out."""
+    """Return a required part of a node; raise `InvalidExpression` if the parser left it out."""
     found = node.args.get(name)
     if found is None:
         what = f"Something is missing in {_shown(node)}."
@@ -68,14 +68,14 @@ def part(node: exp.Expr, name: str) -> Any:
 
 
 def only(node: exp.Expr, *known: str) -> None:
-    """Refuse a node that has parts other than the known ones."""
+    """Raise `InvalidExpression` if a node has parts other than the known ones."""
     for name, value in node.args.items():
         if name not in known and value not in (None, False, []):
             raise refusal(node)
 
 
 def chain(node: exp.Expr) -> list[exp.Expr]:
-    """The terms of `a AND b AND c`, which the parser nests to the left, in order."""
+    """Return the terms of `a AND b AND c`, which the parser nests to the left, in order."""
     found, stack = [], [node]
     while stack:
         current = stack.pop()
@@ -90,7 +90,7 @@ def chain(node: exp.Expr) -> list[exp.Expr]:
 
 
 def names_of(node: exp.Expr) -> list[str]:
-    """The parts of a dotted name such as `a.b.c`."""
+    """Return the parts of a dotted name such as `a.b.c`."""
     if node.key == "dot":
         last = part(node, "expression")
         if last.key != "identifier":
@@ -107,7 +107,7 @@ def names_of(node: exp.Expr) -> list[str]:
 
 
 def type_of(node: exp.Expr) -> Type:
-    """The type of a CAST."""
+    """Return the target type of a CAST."""
     name = str(getattr(part(node, "this"), "value", part(node, "this")))
     parameters = [p.name for p in node.args.get("expressions") or ()]
     if name == "DECIMAL" and all(p.isascii() and p.isdigit() for p in parameters):
@@ -123,7 +123,7 @@ def type_of(node: exp.Expr) -> Type:
 
 
 def refusal(node: exp.Expr) -> InvalidExpression:
-    """The error for a construct that is not supported."""
+    """Return the error for a construct that is not supported."""
     from sqlglot import exp
 
     shown = _shown(node)

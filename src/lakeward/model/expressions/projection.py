@@ -1,9 +1,10 @@
-"""The condition on a derived partition value that a condition on its source column implies.
+"""Projects a condition on a source column to one on a derived partition value.
 
 A projection is inclusive: where the condition is true of a row, the projection is true of the row's
-derived value. So a file whose derived values cannot satisfy the projection has no matching row. It
-is None where nothing follows. Conditions on the date or year of a moment become ranges first, for
-which statistics and partitions exist: `CAST(ts AS DATE) = '2026-01-01'` is a range of `ts`.
+derived value. So a file whose derived values cannot satisfy the projection has no matching row. The
+projection is None if the condition implies nothing for derived values. Conditions on the date or
+year of a timestamp become ranges first, for which statistics and partitions exist:
+`CAST(ts AS DATE) = '2026-01-01'` is a range of `ts`.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from lakeward.model.values import Value, single
 _DISCRETE: Final = frozenset({"int8", "int16", "int32", "int64", "date"})
 _DOUBLE: Final = Primitive("double")
 _DIGITS: Final = ("0", ":")
-"""Texts that begin with a digit are between these two."""
+"""Texts that begin with a digit are at least the first, and below the second."""
 
 
 def implied(where: Expression, definition: Definition) -> Expression:
-    """The condition and all that it implies for derived values, to prune files by.
+    """Return the condition and everything it implies for derived values, to prune files by.
 
-    It is true of the same rows, but some of its fields are hidden partition values.
+    The result is true of the same rows, but some of its fields are hidden partition values.
     """
     where = by_ranges(where)
     projections = [_Projection.of(i, d, definition) for i, d in definition.derived.items()]
@@ -55,12 +56,15 @@ def implied(where: Expression, definition: Definition) -> Expression:
 
 
 def project(where: Expression, derived: Derived, source: Field, target: Field) -> Expression | None:
-    """The strictest condition on `target`, derived from column `source`, that `where` implies."""
+    """Return the strictest condition on `target`, derived from `source`, that `where` implies.
+
+    None if `where` implies nothing for `target`.
+    """
     return _Projection(derived, source, target).of_condition(where)
 
 
 def by_ranges(expression: Expression) -> Expression:
-    """The condition with dates and years of columns as ranges of the columns."""
+    """Return the condition with comparisons of a column's date or year as ranges of the column."""
     match expression:
         case And(terms) | Or(terms):
             found = tuple(by_ranges(term) for term in terms)
@@ -134,7 +138,7 @@ class _Projection:
         return self._bound(value, step, below=below) or self._is_not_null()
 
     def _among(self, values: list[Value]) -> Expression:
-        """The derived value is that of one of some values."""
+        """Return the condition that the derived value is that of one of some values."""
         if self._slack():
             low, high = min(values, key=_number), max(values, key=_number)
             bounds = (self._bound(low, 0, below=False), self._bound(high, 0, below=True))
@@ -152,7 +156,7 @@ class _Projection:
         return Compare("=", Column(self.target), literals[0])
 
     def _ordered(self, op: Comparison, value: Value) -> Expression:
-        """The value itself is below, or above, another."""
+        """Return the condition that an identity partition value is below, or above, a value."""
         rounded = self._rounded(value)
         if rounded is None:
             return self._target(op, value)
@@ -163,14 +167,14 @@ class _Projection:
         return self._target(">=", min(exact, rounded))
 
     def _as_written(self, value: Value) -> list[Value]:
-        """Return a derived value in all forms in which manifests may have it."""
+        """Return a derived value in all forms in which manifests may contain it."""
         rounded = self._rounded(value)
         return [value] if rounded is None or rounded == value else [value, rounded]
 
     def _rounded(self, value: Value) -> float | None:
-        """Return the value rounded to four bytes, if manifests may have it so.
+        """Return the value rounded to four bytes, if manifests may contain it rounded; else None.
 
-        pyiceberg rounds the doubles of identity partitions where it writes a manifest again, as in
+        pyiceberg rounds the doubles of identity partitions when it rewrites a manifest, as in
         deletes.
         """
         transform = self.derived.transform
@@ -181,7 +185,10 @@ class _Projection:
         return single(value)
 
     def _bound(self, value: Value, step: int, *, below: bool) -> Expression | None:
-        """Bound the derived value by that of `value` moved by `step`: `<=` if `below`, or `>=`."""
+        """Return `<=` (`below`) or `>=` of the derived value and that of `value` moved by `step`.
+
+        None if the moved value has no derived value.
+        """
         slack = self._slack()
         moved = self._moved(value, step + (slack if below else -slack))
         try:
@@ -191,7 +198,7 @@ class _Projection:
         return self._target("<=" if below else ">=", found)
 
     def _or_foreign_text(self, condition: Expression) -> Expression:
-        """The condition, or a text of a time in a form that we never write.
+        """Return the condition, extended to match texts of times that Lakeward never writes.
 
         Spark writes years without four digits with a sign, which breaks the order; delta-rs writes
         the pattern of the format itself.
@@ -226,7 +233,7 @@ class _Projection:
         return self.derived.transform.apply(self.source.type, value)
 
     def _moved(self, value: Value, steps: int) -> Value:
-        """The value moved by some of its smallest steps, if its type has such."""
+        """Return the value moved by a number of its type's smallest steps, if the type has any."""
         kind = self.source.type
         if not steps or value is None:
             return value
@@ -240,10 +247,10 @@ class _Projection:
         return isinstance(value, str) and self.source.type == STRING and len(value) <= (width or 0)
 
     def _slack(self) -> int:
-        """How far off a value may be because it was computed in a zone other than UTC.
+        """Return by how much a value may be off because it was computed in a zone other than UTC.
 
-        No zone is more than a day off. Spark takes dates and moments without a zone as they are,
-        except for texts, which it computes from a moment with a zone.
+        No zone is more than a day off. Spark uses dates and timestamps without a zone as they are,
+        except for texts, which it computes from a timestamp with a zone.
         """
         transform = self.derived.transform
         if self.derived.utc or transform.rules is Rules.ICEBERG or transform.name not in TIMES:

@@ -1,7 +1,7 @@
-"""Whether, by its statistics, no row of a file can match a condition, or all rows do.
+"""Decides by a file's statistics whether no row can match a condition, or whether all rows do.
 
 In doubt a file is read. Bounds are outer bounds: no value is outside, but the bounds need not occur
-(strings are truncated, timestamps rounded outward), so a reached bound proves nothing.
+(strings are truncated, timestamps rounded outward), so a value equal to a bound proves nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lakeward.model.types import Decimal, Field, Primitive, Type
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key
 
 Range: TypeAlias = tuple[int | None, int | None]
-"""A closed interval of order keys; None is an open end."""
+"""A closed interval of order keys; None means unbounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Neutral outer bounds and null count of a column in a file, and its rows; None is unknown."""
+    """Neutral outer bounds, null count and row count of a column in a file; None is unknown."""
 
     minimum: Value = None
     maximum: Value = None
@@ -105,10 +105,10 @@ def always_matches(expression: Expression, bounds_of: BoundsOf) -> bool:
 
 
 def key_ranges(expression: Expression) -> dict[int, Range]:
-    """Per indexed field, the range of order keys that a file with a matching row must meet.
+    """Return, by indexed field, the range of order keys that a file with a matching row overlaps.
 
     Every such file has `min_key <= high` and `max_key >= low`. A range whose low is above its high
-    means that no file has one.
+    means that no file has a matching row.
     """
     match affirmed(expression):
         case And(terms):
@@ -137,7 +137,7 @@ def key_ranges(expression: Expression) -> dict[int, Range]:
 
 
 def affirmed(expression: Expression) -> Expression:
-    """An expression that is true for the same rows, with a leading NOT moved inward."""
+    """Return an expression that is true for the same rows, with a leading NOT moved inward."""
     match expression:
         case Not(Not(operand)):
             return affirmed(operand)
@@ -160,7 +160,7 @@ def affirmed(expression: Expression) -> Expression:
 
 
 def prefix(pattern: str) -> str:
-    """The common prefix of all strings that match a LIKE pattern."""
+    """Return the common prefix of all strings that match a LIKE pattern."""
     out = []
     characters = iter(pattern)
     for character in characters:
@@ -180,7 +180,7 @@ _OPPOSITE: Final[dict[Comparison, Comparison]] = {
 }
 _KEY_BYTES: Final = 8
 _EXACT: Final = frozenset({"int8", "int16", "int32", "int64", "date", "timestamp", "timestamp_ntz"})
-"""Types whose keys are the values themselves, so that a strict bound excludes its own key."""
+"""Types whose order keys are the values themselves, so a strict bound excludes its own key."""
 _WIDENED: Final[dict[str, frozenset[str]]] = {
     "float": frozenset({"double"}),
     "int8": frozenset({"int16", "int32", "int64"}),
@@ -191,7 +191,7 @@ _WIDENED: Final[dict[str, frozenset[str]]] = {
 
 
 def _column(expression: Expression) -> Column | None:
-    """The column of an expression, if it is one, or a cast of one that changes nothing."""
+    """Return the column that an expression is, or casts without changing values; else None."""
     match expression:
         case Column():
             return expression
@@ -225,7 +225,7 @@ def _known(expression: Expression, bounds_of: BoundsOf) -> Bounds | None:
 
 
 def _ordered(kind: Type, value: Value) -> Any:
-    """The value in a form that Python orders as SQL does."""
+    """Return the value in a form that Python orders as SQL does."""
     if value is None:
         return None
     if isinstance(kind, Decimal):

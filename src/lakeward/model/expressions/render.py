@@ -1,4 +1,4 @@
-"""Bound expressions as SQL text, for Spark and for DataFusion.
+"""Renders bound expressions as SQL text, for Spark and for DataFusion.
 
 The text is made from the tree, with every name and literal quoted, so that no text of a user
 reaches an engine unparsed. Parsing the text of `render` gives an equivalent expression.
@@ -33,12 +33,12 @@ from lakeward.model.values import from_neutral
 
 
 def render(expression: Expression) -> str:
-    """The expression as Spark SQL, also for users and table properties."""
+    """Return the expression as Spark SQL, also for users and table properties."""
     return _SPARK.write(expression)
 
 
 def to_sql(expression: Expression) -> str:
-    """The expression as DataFusion SQL."""
+    """Return the expression as DataFusion SQL."""
     return _DATAFUSION.write(expression)
 
 
@@ -58,7 +58,7 @@ _SIGNS: Final = {"!=": "<>", "<=>": "="}
 
 
 class _Dialect:
-    """SQL that both dialects share."""
+    """The SQL that both dialects share."""
 
     functions: ClassVar[dict[str, str]] = {}
     types: ClassVar[dict[str, str]]
@@ -276,16 +276,16 @@ class _DataFusion(_Dialect):
                 return super()._write(expression)
 
     def _rounded(self, operand: Expression, source: Decimal, target: Type) -> str:
-        """A decimal before a cast that drops digits, which DataFusion would reorder."""
+        """Return a decimal rounded before a cast drops digits, which DataFusion would reorder."""
         text = self.write(operand)
         if isinstance(target, Decimal):
             return f"round({text}, {target.scale})" if target.scale < source.scale else text
         return f"trunc({text})" if str(target).startswith("int") else text
 
     def _floating(self, op: str, left: Expression, value: float) -> tuple[str, int]:
-        """A comparison with a float, as text with its precedence.
+        """Return a comparison with a float, as text and its precedence.
 
-        DataFusion skips files by statistics, which leave NaN out, so NaN is asked for separately.
+        DataFusion skips files by statistics, which leave NaN out, so NaN is tested separately.
         """
         subject, nan = self.write(left, _SUM), f"isnan({self.write(left)})"
         if math.isnan(value):

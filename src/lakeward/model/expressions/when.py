@@ -1,4 +1,4 @@
-"""The clauses of a merge, as users write them, checked."""
+"""The clauses of a merge, as users write them, and their check."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 
 NewValue: TypeAlias = str | int | float | bool | Decimal | date | None
-"""The new value of a column: an SQL expression as text, or a plain value of Python."""
+"""The new value of a column: an SQL expression as text, or a plain Python value."""
 Action: TypeAlias = str | Mapping[str, NewValue]
 """`update`, `insert`, `delete`, or columns with their new values."""
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """An action for those rows for which a condition is true.
+    """An action for the rows for which a condition is true.
 
     Attributes:
         condition: An SQL expression over columns of `target` and `source`.
-        action: What a clause may be without a condition.
+        action: `update`, `insert`, `delete`, or columns with their new values.
     """
 
     condition: str
@@ -34,7 +34,7 @@ class When:
 
 ActionOrWhen: TypeAlias = Action | When
 Actions: TypeAlias = ActionOrWhen | Sequence[ActionOrWhen] | None
-"""No action, one, or several, of which the first whose condition is true applies."""
+"""No action, one, or several: the first whose condition is true applies."""
 
 
 class Does(StrEnum):
@@ -47,7 +47,10 @@ class Does(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause; without a condition it applies to all rows, without values to all columns."""
+    """One clause of a merge.
+
+    Without a condition it applies to all rows; without values it sets all columns.
+    """
 
     does: Does
     condition: str | None = None
@@ -64,7 +67,7 @@ class Clauses:
 
     @classmethod
     def of(cls, matched: Actions, not_matched: Actions, not_matched_by_source: Actions) -> Clauses:
-        """The clauses from a user's arguments, checked."""
+        """Return the clauses for a user's arguments; raise `InvalidInput` if they are wrong."""
         found = cls(
             _clauses("matched", matched),
             _clauses("not_matched", not_matched),
@@ -76,9 +79,15 @@ class Clauses:
             raise InvalidInput(what, hint=hint)
         return found
 
+    @property
+    def copies(self) -> bool:
+        """Whether a clause writes columns of the data as they are, without expressions."""
+        writes = (*self.matched, *self.not_matched)
+        return any(c.values is None and c.does is not Does.DELETE for c in writes)
+
 
 def key_names(on: str | Sequence[str], known: Collection[str]) -> list[str] | None:
-    """The key's columns, where `on` names some; None where it is a condition."""
+    """Return the key columns if `on` has column names; None if it is a condition."""
     if isinstance(on, str):
         plain = on in known or not any(c in on for c in "=<>() ")
         return [on] if plain else None
@@ -90,7 +99,7 @@ def key_names(on: str | Sequence[str], known: Collection[str]) -> list[str] | No
 
 
 def new_values(given: object, parameter: str) -> dict[str, str]:
-    """Columns with SQL expressions; numbers, truth values, dates and None become literals."""
+    """Return an SQL expression by column; numbers, booleans, dates and None become literals."""
     return {
         name: _expression(value, name, parameter)
         for name, value in arguments.mapping(given, parameter).items()
@@ -105,8 +114,11 @@ def _expression(value: object, column: str, parameter: str) -> str:
             return "NULL"
         case bool():
             return "TRUE" if value else "FALSE"
-        case int() | Decimal() if Decimal(value).is_finite():
+        case int():
             return str(value)
+        case Decimal() if value.is_finite():
+            # Without an exponent, which would make a double of it.
+            return f"{value:f}"
         case float() if math.isfinite(value):
             return f"{value!r}D"
         case datetime():

@@ -1,8 +1,8 @@
-"""SQL text to a bound expression: parsed, bound to a schema and checked.
+"""Parses SQL text to a bound expression: parsed, bound to a schema and checked.
 
 The text never becomes part of a statement: engines get what `render` or the engine makes of the
-bound tree. A construct without a handler is refused, down to options of known ones, so that no part
-of a text is silently dropped.
+bound tree. Constructs without a handler, and unknown options of known constructs, are refused, so
+that no part of a text is silently dropped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PREFIXES: Final = frozenset({"NOT", "DASH", "PLUS", "TILDE"})
 
 
 def parse(text: str, schema: Schema) -> Expression:
-    """The boolean expression of a text, for a table of this schema.
+    """Return the boolean expression of a text, for a table of this schema.
 
     An `InvalidExpression` has the text as `expression`, and the name in question as `column`.
     """
@@ -45,22 +45,22 @@ def parse(text: str, schema: Schema) -> Expression:
 
 
 def parse_condition(text: str, names: Names) -> Expression:
-    """The boolean expression of a text, with a function that finds columns."""
+    """Return the boolean expression of a text; `names` finds its columns."""
     return _read(text, lambda tree: condition(bind_value(tree, names)))
 
 
 def parse_value(text: str, names: Names, field: Field) -> Expression:
-    """The expression of a value for a column, of the column's type."""
+    """Return the expression of a value for a column, converted to the column's type."""
     return _read(text, lambda tree: assign(bind_value(tree, names), field))
 
 
 def bind(tree: exp.Expr, schema: Schema) -> Expression:
-    """The boolean expression of a parsed condition."""
+    """Return the boolean expression of a parsed condition."""
     return condition(bind_value(tree, partial(resolve, schema=schema)))
 
 
 def bind_value(tree: exp.Expr, names: Names) -> Expression:
-    """The expression of a parsed text, of any type."""
+    """Return the expression of a parsed text, of any type."""
     parsed.check_depth(tree)
     found = Binder(names, _HANDLERS).bind(tree)
     if cost(found) > MAX_COST:
@@ -115,7 +115,7 @@ def _tree(text: str) -> exp.Expr:
 
 
 def with_quotes(tokens: list[Token], text: str) -> list[Token]:
-    """The tokens with `'it''s'` as one string, as in standard SQL; the dialect has two."""
+    """Return the tokens with `'it''s'` as one string, as in standard SQL; the dialect has two."""
     out: list[Token] = []
     for token in tokens:
         last = out[-1] if out else token
@@ -129,7 +129,7 @@ def with_quotes(tokens: list[Token], text: str) -> list[Token]:
 
 
 def _check_nesting(tokens: list[Token]) -> None:
-    """Refuse nesting that would exhaust the parser's native stack."""
+    """Raise `InvalidExpression` for nesting that would exhaust the parser's native stack."""
     depth = run = 0
     for token in tokens:
         name = token.token_type.name
@@ -141,7 +141,7 @@ def _check_nesting(tokens: list[Token]) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Say what the parser did not understand, and where."""
+    """Return what the parser did not accept, and where."""
     details = getattr(error, "errors", None)
     if details:
         first = details[0]

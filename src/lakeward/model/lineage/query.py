@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from sqlglot.optimizer.scope import Scope
 
 Ref: TypeAlias = tuple[str, str]
-"""A table's full name and a column of it."""
+"""A table's full name and the name of one of its columns."""
+_Outputs: TypeAlias = tuple[tuple[str, frozenset[Ref]], ...]
 ROWS_OF: Final = ""
-"""In the place of a column: which rows the table has, whatever is in them, as `count(*)` reads."""
+"""Instead of a column: only which rows the table has is used, not their values (`count(*)`)."""
 
 
 class Unknown(Exception):
@@ -22,19 +23,21 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query depends on.
+    """The columns that a query depends on.
 
     Attributes:
-        outputs: The name of each column, and the columns that its values are computed from.
-        rows: The columns that decide which rows there are.
+        outputs: The name of each output column, and the columns its values are computed from.
+        rows: The columns that decide which rows the result has.
+        order: The columns that decide about the order of the rows.
     """
 
-    outputs: tuple[tuple[str, frozenset[Ref]], ...]
+    outputs: _Outputs
     rows: frozenset[Ref]
+    order: frozenset[Ref] = frozenset()
 
 
 class Tables:
-    """The tables of a lake for the analysis of one statement."""
+    """The tables of a lake, for the analysis of one statement."""
 
     def __init__(self, columns_of: Mapping[str, Sequence[str]], dialect: str) -> None:
         self.dialect = dialect
@@ -42,28 +45,28 @@ class Tables:
         self._by_lower = {name.lower(): name for name in columns_of}
 
     def full_name(self, table: exp.Table) -> str:
-        """A table's name as a statement has it, with its namespace."""
+        """Return the lake's full name of a table; for unknown ones the name in the statement."""
         written = ".".join(str(part.name) for part in table.parts)
         return self._by_lower.get(written.lower(), written)
 
     def known(self, table: exp.Table) -> str | None:
-        """The lake's name of a table; None for common table expressions and unknown tables."""
+        """Return the full name of a table in the lake; None for others, such as a CTE."""
         name = self.full_name(table)
         return name if name in self._columns else None
 
     def columns(self, table: exp.Table) -> Sequence[str]:
-        """The columns of a table of the lake."""
+        """Return the columns of a table of the lake; raise `Unknown` for other tables."""
         name = self.known(table)
         if name is None:
             raise Unknown
         return self._columns[name]
 
     def spelled(self, table: exp.Table, column: str) -> str:
-        """A column as the table spells it."""
+        """Return the name of a column in the case that the table uses."""
         return {c.lower(): c for c in self.columns(table)}[column.lower()]
 
     def outputs(self, source: exp.Expr) -> Sequence[str]:
-        """The names of the columns of a table or a subquery."""
+        """Return the names of the columns of a table or a subquery."""
         from sqlglot import exp
 
         if isinstance(source, exp.Table):
@@ -71,7 +74,7 @@ class Tables:
         return [name for name, _ in analysed(source.unnest(), self).outputs]
 
     def column(self, name: str, column: str) -> Ref:
-        """A column of a table, as the table spells it."""
+        """Return a column of a table in the table's case; raise `Unknown` if it is missing."""
         found = {c.lower(): c for c in self._columns[name]}.get(column.lower())
         if found is None:
             raise Unknown
@@ -79,10 +82,10 @@ class Tables:
 
 
 def analysed(query: exp.Expr, tables: Tables) -> Answer:
-    """What a query depends on.
+    """Return what a query depends on.
 
     Raises:
-        Unknown: It names tables or uses clauses that are not understood for certain.
+        Unknown: The query refers to unknown tables, or has clauses that cannot be analysed.
     """
     from sqlglot import exp
     from sqlglot.optimizer.qualify import qualify
@@ -105,7 +108,10 @@ def analysed(query: exp.Expr, tables: Tables) -> Answer:
 
 
 def _flat(tree: exp.Expr, tables: Tables) -> tuple[dict[str, str], dict[str, object]]:
-    """Replace the tables of a query by names without namespaces; return those names and columns."""
+    """Replace the tables of a query by names without namespaces.
+
+    Return the lake's name of each new name, and the columns of each new name.
+    """
     from sqlglot import exp
 
     made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -120,7 +126,8 @@ def _flat(tree: exp.Expr, tables: Tables) -> tuple[dict[str, str], dict[str, obj
             continue
         name = tables.known(table)
         extra = {k for k, v in table.args.items() if v and k not in ("this", "db", "alias")}
-        if name is None or extra - {"joins"}:
+        # The columns of a table that is read at a version are those of that version already.
+        if name is None or extra - {"joins", "version"}:
             raise Unknown
         columns = tables.columns(table)
         if len({c.lower() for c in columns}) != len(columns):
@@ -131,12 +138,13 @@ def _flat(tree: exp.Expr, tables: Tables) -> tuple[dict[str, str], dict[str, obj
         alias = table.alias or table.name
         table.set("this", exp.to_identifier(own))
         table.set("db", None)
+        table.set("version", None)
         table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
     return names, shape
 
 
 class _Reading:
-    """Reads the scopes of a query from the outside to the inside."""
+    """Analyses the scopes of a query from the outermost to the innermost."""
 
     def __init__(self, names: Mapping[str, str], tables: Tables) -> None:
         self._names = names
@@ -145,7 +153,7 @@ class _Reading:
         self._open: set[int] = set()
 
     def answer(self, scope: Scope) -> Answer:
-        """The columns that a scope depends on."""
+        """Return what a scope depends on; raise `Unknown` for a scope that depends on itself."""
         key = id(scope)
         if key not in self._known:
             if key in self._open:
@@ -168,17 +176,20 @@ class _Reading:
     def _set_operation(self, scope: Scope) -> Answer:
         from sqlglot import exp
 
+        tree = scope.expression
         sides = [self.answer(side) for side in scope.set_operation_scopes]
-        if len(sides) != 2 or len(sides[0].outputs) != len(sides[1].outputs):
+        if len(sides) != 2 or any(tree.args.get(part) for part in ("on", "side", "kind")):
             raise Unknown
-        pairs = zip(sides[0].outputs, sides[1].outputs, strict=True)
-        outputs = tuple((name, left | right) for (name, left), (_, right) in pairs)
+        outputs = _paired(*(side.outputs for side in sides), by_name=bool(tree.args.get("by_name")))
         rows = sides[0].rows | sides[1].rows
-        whole = isinstance(scope.expression, exp.Union) and not scope.expression.args["distinct"]
-        cut = scope.expression.args.get("limit") or scope.expression.args.get("offset")
+        order = sides[0].order | sides[1].order
+        whole = isinstance(tree, exp.Union) and not tree.args["distinct"]
+        cut = tree.args.get("limit") or tree.args.get("offset")
         if not whole or cut:
             rows = rows.union(*(values for _, values in outputs))
-        return Answer(outputs, rows)
+        if tree.args.get("order"):
+            order = order.union(*(values for _, values in outputs))
+        return Answer(outputs, rows | order if cut else rows, order)
 
     def _select(self, scope: Scope, tree: exp.Select) -> Answer:
         from sqlglot import exp
@@ -188,30 +199,36 @@ class _Reading:
                 raise Unknown
         if scope.udtf_scopes:
             raise Unknown
-        rows: set[Ref] = set()
-        for _, source in scope.selected_sources.values():
+        rows, order = set[Ref](), set[Ref]()
+        for source in _sources(scope, tree):
             if isinstance(source, exp.Table):
                 rows.add((self._names[source.name], ROWS_OF))
             else:
                 rows |= self.answer(source).rows
+                order |= self.answer(source).order
         outputs = []
         for chosen in tree.selects:
             if chosen.is_star:
                 raise Unknown
             outputs.append((chosen.alias_or_name, frozenset(self._refs(chosen, scope))))
-        cut = tree.args.get("limit") or tree.args.get("offset")
         for key, part in tree.args.items():
-            if key in ("expressions", "with_") or (key == "order" and not cut):
+            if key in ("expressions", "with_"):
                 continue
             for node in part if isinstance(part, list) else [part]:
                 if isinstance(node, exp.Expr):
-                    rows |= self._refs(node, scope)
-        if tree.args.get("distinct"):
+                    (order if key == "order" else rows).update(self._refs(node, scope))
+        distinct, group = tree.args.get("distinct"), tree.args.get("group")
+        if distinct:
             rows = rows.union(*(values for _, values in outputs))
-        return Answer(tuple(outputs), frozenset(rows))
+        if group is not None and group.args.get("all"):
+            pairs = zip(tree.selects, outputs, strict=True)
+            rows = rows.union(*(own for one, (_, own) in pairs if not one.find(exp.AggFunc)))
+        if tree.args.get("limit") or tree.args.get("offset") or (distinct and distinct.args["on"]):
+            rows |= order
+        return Answer(tuple(outputs), frozenset(rows), frozenset(order))
 
     def _refs(self, node: exp.Expr, scope: Scope) -> set[Ref]:
-        """All columns that an expression looks at, those of its subqueries too."""
+        """Return all columns that an expression reads, those of its subqueries too."""
         from sqlglot import exp
 
         inner = {id(s.expression): s for s in scope.subquery_scopes}
@@ -245,7 +262,7 @@ class _Reading:
         raise Unknown
 
     def _output(self, column: exp.Column, scope: Scope) -> frozenset[Ref]:
-        """The columns that an output depends on which ORDER BY or another clause names."""
+        """Return the columns of an output that ORDER BY or another clause refers to by its name."""
         from sqlglot import exp
 
         chosen = scope.expression.selects if isinstance(scope.expression, exp.Select) else []
@@ -255,8 +272,32 @@ class _Reading:
         return frozenset(self._refs(same[0], scope))
 
 
+def _sources(scope: Scope, tree: exp.Select) -> Iterator[Any]:
+    """Yield the tables and scopes of FROM and of all joins, those of semi joins included."""
+    joined = {join.alias_or_name for join in tree.args.get("joins") or ()}
+    for name, source in scope.sources.items():
+        if name in joined or name in scope.selected_sources:
+            yield source
+
+
+def _paired(left: _Outputs, right: _Outputs, *, by_name: bool) -> _Outputs:
+    """Return the outputs of a set operation: by name, or by position with the left one's names."""
+    if by_name:
+        names = {name.lower(): name for name, _ in (*right, *left)}
+        ordered = dict.fromkeys(name.lower() for name, _ in (*left, *right))
+        values = {
+            key: frozenset[Ref]().union(*(v for n, v in (*left, *right) if n.lower() == key))
+            for key in ordered
+        }
+        return tuple((names[key], found) for key, found in values.items())
+    if len(left) != len(right):
+        raise Unknown
+    pairs = zip(left, right, strict=True)
+    return tuple((name, own | other) for (name, own), (_, other) in pairs)
+
+
 def _outside_of_queries(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes of an expression; of a query inside of it only the query itself."""
+    """Yield the nodes of an expression; of a nested query only its root."""
     from sqlglot import exp
 
     yield from node.walk(prune=lambda n: isinstance(n, exp.Query))

@@ -1,17 +1,19 @@
 """Finds the source columns of each column that an SQL statement writes.
 
-A column of the target depends on a source column in one of two ways: its value is computed from it,
-or it decides which rows there are (conditions, joins, groups, DISTINCT, LIMIT with an order). What
-cannot be resolved for certain raises `Unknown`; nothing is guessed.
+A column of the target depends on a source column in one of three ways: its value is computed from
+the source column; the source column decides which rows exist (conditions, joins, groups, DISTINCT,
+LIMIT with an order); or it decides which existing rows get a new value. What cannot be resolved
+reliably raises `Unknown`; nothing is guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeward.model.lineage.query import Answer, Ref, Tables, Unknown, analysed
+from lakeward.model.lineage.origin import Origin
+from lakeward.model.lineage.query import ROWS_OF, Answer, Ref, Tables, Unknown, analysed
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -22,34 +24,52 @@ class StatementLineage:
     """What a statement reads and writes.
 
     Attributes:
-        target: The table that it writes, as the statement names it.
-        tables: The tables that it names as sources.
-        columns: For each column of the target that it writes, the columns that its value
-            is computed from and that decide about its rows; None where that cannot be known.
+        target: The table that the statement writes, by its name in the statement.
+        tables: The tables that the statement reads.
+        columns: For each column of the target that is written, the columns that its value is
+            computed from and that decide about its rows; None if they cannot be determined.
+        views: The views that the statement reads.
     """
 
     target: str
     tables: frozenset[str]
     columns: dict[str, Depends] | None
+    views: frozenset[str] = frozenset()
 
 
 @dataclass
 class Depends:
-    """What one column depends on: pairs of a table and a column, or `ROWS_OF` a table."""
+    """What one column depends on: pairs of a table and a column, or of a table and `ROWS_OF`.
+
+    Attributes:
+        values: The columns from which its values are computed.
+        rows: The columns that decide which rows exist.
+        conditions: The columns that decide which existing rows get new values.
+    """
 
     values: set[Ref] = field(default_factory=set)
     rows: set[Ref] = field(default_factory=set)
+    conditions: set[Ref] = field(default_factory=set)
+
+    @property
+    def every(self) -> set[Ref]:
+        """All columns on which the column depends."""
+        return self.values | self.rows | self.conditions
 
 
 def statement_lineage(
-    text: str, dialect: str, columns_of: Mapping[str, Sequence[str]]
+    text: str,
+    dialect: str,
+    columns_of: Mapping[str, Sequence[str]],
+    views: Mapping[str, Origin] | None = None,
 ) -> StatementLineage | None:
-    """The lineage of INSERT, UPDATE, DELETE, MERGE or CREATE TABLE AS; None for other statements.
+    """Return the lineage of INSERT, UPDATE, DELETE, MERGE or CREATE TABLE AS; None for others.
 
     Args:
         text: The statement.
-        dialect: Of sqlglot.
-        columns_of: The columns of each table that it may name, by the table's full name.
+        dialect: The dialect of the statement, by sqlglot's name.
+        columns_of: The columns of each table that it may refer to, by the table's full name.
+        views: The origins of views that it may refer to; the result has their sources instead.
     """
     import sqlglot
     from sqlglot import exp
@@ -64,7 +84,8 @@ def statement_lineage(
     target = _target(tree)
     if target is None:
         return None
-    tables = Tables(columns_of, dialect)
+    known = {name: list(origin.columns or ()) for name, origin in (views or {}).items()}
+    tables = Tables({**columns_of, **known}, dialect)
     name = tables.full_name(target)
     rest = [t for t in tree.find_all(exp.Table) if t is not target]
     sources = frozenset(n for t in rest if (n := tables.known(t)) is not None)
@@ -74,7 +95,56 @@ def statement_lineage(
         columns = _columns(tree, target, tables)
     except (Unknown, SqlglotError, KeyError):
         columns = None
-    return StatementLineage(name, sources, columns)
+    found = StatementLineage(name, sources, columns)
+    return _without_views(found, views) if views else found
+
+
+def analysed_origin(origin: Origin, columns_of: Mapping[str, Sequence[str]]) -> Origin:
+    """Return an origin with the columns that its query depends on, if they can be determined.
+
+    Args:
+        origin: The origin; one without a query is returned unchanged.
+        columns_of: The columns of each table that the query may refer to.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    if origin.query is None:
+        return origin
+    text, dialect = origin.query
+    try:
+        found = analysed(sqlglot.parse_one(text, dialect=dialect), Tables(columns_of, dialect))
+    except (Unknown, SqlglotError, KeyError):
+        return replace(origin, query=None)
+    return replace(origin, columns=dict(found.outputs), rows=found.rows, query=None)
+
+
+def _without_views(found: StatementLineage, views: Mapping[str, Origin]) -> StatementLineage:
+    """Return the lineage with the sources of views instead of the views."""
+    read = {name: origin for name, origin in views.items() if name in found.tables}
+    tables = found.tables.difference(read).union(*(o.tables for o in read.values()))
+    columns: dict[str, Depends] | None = None
+    if found.columns is not None and all(o.columns is not None for o in read.values()):
+        columns = {name: _resolved(own, read) for name, own in found.columns.items()}
+    return StatementLineage(found.target, tables, columns, frozenset(read))
+
+
+def _resolved(own: Depends, views: Mapping[str, Origin]) -> Depends:
+    made = Depends()
+    for ref in own.values:
+        made.values |= _sources(ref, views)
+    for ref in own.rows:
+        made.rows |= _sources(ref, views)
+    for ref in own.conditions:
+        made.conditions |= _sources(ref, views)
+    return made
+
+
+def _sources(ref: Ref, views: Mapping[str, Origin]) -> frozenset[Ref]:
+    view = views.get(ref[0])
+    if view is None:
+        return frozenset({ref})
+    return view.rows if ref[1] == ROWS_OF else (view.columns or {})[ref[1]]
 
 
 def _target(tree: exp.Expr) -> exp.Table | None:
@@ -139,12 +209,19 @@ def _merge(
 
     using = tree.args["using"]
     found: dict[str, Depends] = {}
+    earlier: dict[tuple[bool, bool], list[exp.Expr]] = {}
     for when in tree.args["whens"].expressions:
         then = when.args["then"]
         chosen: list[tuple[str, Any]] = []
         if isinstance(then, exp.Update | exp.Insert):
             chosen = _assigned(then, target, using, names, tables)
-        condition = when.args.get("condition")
+        # A row is changed by the first clause of its kind whose condition is true.
+        conditions = earlier.setdefault(
+            (bool(when.args.get("matched")), bool(when.args.get("source"))), []
+        )
+        if when.args.get("condition") is not None:
+            conditions.append(when.args["condition"])
+        condition = exp.and_(*conditions) if conditions else None
         parts = [e for _, e in chosen]
         on = tree.args["on"]
         answer = analysed(_select(parts, target, using, None, on, condition), tables)
@@ -155,14 +232,17 @@ def _merge(
         for name in touched:
             own = found.setdefault(name, Depends())
             own.values |= values.get(name, frozenset())
-            own.rows |= answer.rows
+            if isinstance(then, exp.Update):
+                own.conditions |= answer.rows
+            else:
+                own.rows |= answer.rows
     return found
 
 
 def _assigned(
     then: exp.Expr, target: exp.Table, using: exp.Expr, names: Sequence[str], tables: Tables
 ) -> list[tuple[str, Any]]:
-    """The columns that a clause of MERGE sets, with their expressions."""
+    """Return the columns that a clause of MERGE sets, with their expressions."""
     from sqlglot import exp
 
     is_insert = isinstance(then, exp.Insert)
@@ -183,7 +263,7 @@ def _assigned(
 
 def _set(chosen: Sequence[tuple[str, Any]], answer: Answer) -> dict[str, Depends]:
     pairs = zip(chosen, answer.outputs, strict=True)
-    return {name: Depends(set(values), set(answer.rows)) for (name, _), (_, values) in pairs}
+    return {name: Depends(set(values), set(), set(answer.rows)) for (name, _), (_, values) in pairs}
 
 
 def _select(
@@ -194,7 +274,7 @@ def _select(
     on: exp.Expr | None = None,
     condition: exp.Expr | None = None,
 ) -> exp.Expr:
-    """A query of the expressions over the tables that a statement reads."""
+    """Return a query of the expressions over the tables that a statement reads."""
     from sqlglot import exp
 
     chosen = [exp.alias_(p.copy(), f"c{n}") for n, p in enumerate(parts)]
@@ -211,7 +291,7 @@ def _select(
 
 
 def _with(tree: exp.Expr, query: exp.Expr | None) -> exp.Expr:
-    """The query of a statement, with the common table expressions before it."""
+    """Return the query of a statement, with the statement's common table expressions."""
     if query is None:
         raise Unknown
     out = query.copy()

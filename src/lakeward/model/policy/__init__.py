@@ -1,1 +1,1 @@
-"""Policies of tables, declared once for patterns of names."""
+"""Policies of tables, set once for patterns of names."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
-from lakeward.model.constraint_kinds import Check, Constraint, ForeignKey, Unique
+from lakeward.model.constraint_kinds import Check, Constraint, ForeignKey, NotNull, Unique
 from lakeward.model.policy.quantities import duration, duration_text, size
 
 EVOLUTIONS: Final = (
@@ -23,7 +23,7 @@ EVOLUTIONS: Final = (
     *("add_constraint", "drop_constraint", "add_partition_field", "drop_partition_field"),
     "enable",
 )
-"""The changes of a table that a policy can allow, by the names of `alter`'s methods."""
+"""The changes of a definition that a policy can allow, named as the methods of `alter`."""
 CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompressed")
 _MAPPINGS: Final = ("none", "name", "id")
 _DURATIONS: Final = ("retention", "log_retention")
@@ -51,31 +51,32 @@ class Policy:
     """Rules for every write of a table; None for a field that is not set.
 
     Attributes:
-        schema_mode: What a write does about other columns by default, and the most that it may
-            request: `strict` (refuse them), `merge` or `overwrite`.
-        allowed_evolutions: The changes that `alter` and writes may make, by the names of `alter`'s
-            methods; an empty list allows none.
+        schema_mode: What a write does by default if data has other columns, and the most that it
+            may request: `strict` (refuse the data), `merge` or `overwrite`.
+        allowed_evolutions: The changes that `alter` and writes may make, named as the methods of
+            `alter`; an empty list allows none.
         column_mapping: How new Delta tables name columns in files: `none`, `name` or `id`. With
             `none`, no rename or drop enables the mapping.
         stats_columns: The names of the columns with statistics.
         target_file_size: The target size of data files, such as `128 MB`.
         compression: The codec of data files.
         merge_on_read: Whether to use deletion vectors if few rows of a file are deleted.
-        merge_on_read_fraction: Up to which share of deleted rows in a file.
+        merge_on_read_fraction: The share of deleted rows in a file up to which deletion vectors are
+            used.
         append_only: Whether rows can only be added.
         change_data_feed: Whether new Delta tables record changed rows.
         retention: How long versions can be read, such as `90 days`.
         log_retention: How long published log files are kept.
         checkpoint_interval: After how many versions a checkpoint is written; 0 for never.
-        constraints: By name: checks as text, or `Check`, `Unique`.
+        constraints: Constraints by name: checks as text, or `Check`, `Unique`, `NotNull`.
         features: Features that new tables get, by the names that `alter.enable` takes.
         retry_attempts: How often `lake.run` tries a transaction; other retry fields as in `Retry`.
         lock_timeout_seconds: How long `tx.lock` waits.
-        expectations: By name, what data should be like: a condition as text, or a mapping with
-            `measure`. They are measured by `t.quality()` and refuse nothing.
+        expectations: Expectations of data by name: a condition as text, or a mapping with
+            `measure`. `t.quality()` measures them; they refuse no rows.
         bloom_filters: Columns for which data files get Bloom filters.
         auto_compaction: Whether small files are compacted after commits, in the background.
-        audit_reads: Whether reads should be recorded; no effect yet.
+        audit_reads: Whether reads are recorded in the audit trail, before rows are returned.
     """
 
     schema_mode: str | None = None
@@ -157,10 +158,10 @@ FIELDS: Final = tuple(field.name for field in fields(Policy))
 
 def constraint_of(name: str, value: Any) -> str | Constraint:
     """Return a constraint from its plain form: text, or a mapping as in files."""
-    if isinstance(value, str | Check | Unique | ForeignKey):
+    if isinstance(value, str | Check | Unique | ForeignKey | NotNull):
         return value
     body = arguments.mapping(value, f"constraints.{name}")
-    what = f"Constraint {name} must be text, or a mapping with `check` or `unique`."
+    what = f"Constraint {name} must be text, or a mapping with `check`, `unique` or `not_null`."
     hint = 'Write positive = "amount > 0", or {unique = ["id"], on_violation = "quarantine"}.'
     reaction = body.pop("on_violation", "fail")
     if len(body) != 1:
@@ -171,6 +172,9 @@ def constraint_of(name: str, value: Any) -> str | Constraint:
         case ("unique", columns):
             names = [columns] if isinstance(columns, str) else columns
             return Unique(*arguments.texts(names, f"constraints.{name}"), on_violation=reaction)
+        case ("not_null", columns):
+            names = [columns] if isinstance(columns, str) else columns
+            return NotNull(*arguments.texts(names, f"constraints.{name}"), on_violation=reaction)
         case _:
             raise InvalidInput(what, hint=hint, constraint=name)
 
@@ -204,7 +208,10 @@ def _checked(name: str, value: Any) -> Any:
 
         given = arguments.mapping(value, name)
         for key, one in given.items():
-            Expectation.of(key, one)
+            if Expectation.of(key, one).check is not None:
+                what = f"Expectation {key} is a function of Python, which a policy cannot keep."
+                hint = "Write a condition, or give it to t.quality(expectations={…})."
+                raise InvalidInput(what, hint=hint, parameter=key)
         return given
     return _names(name, value)
 
@@ -253,5 +260,7 @@ def _plain(value: Any) -> Any:
             return {"check": expression, "on_violation": str(on_violation)}
         case Unique(columns, on_violation):
             return {"unique": list(columns), "on_violation": str(on_violation)}
+        case NotNull(columns, on_violation):
+            return {"not_null": list(columns), "on_violation": str(on_violation)}
         case _:
             return value

@@ -15,9 +15,9 @@ from lakeward.model.policy.patterns import Pattern
 from lakeward.model.policy.policy import Policy
 
 TABLE: Final = "table"
-"""The source of what a table's own properties say."""
+"""The source of fields that the table's own properties set."""
 QUARANTINE: Final = "__quarantine"
-"""How the name of a table ends that takes the rows which constraints keep out of another."""
+"""The suffix of the name of a table that receives the rows rejected by another's constraints."""
 _OF_ROWS: Final = ("constraints", "schema_mode", "allowed_evolutions", "append_only")
 
 
@@ -27,7 +27,7 @@ class Rule:
 
     Attributes:
         policy_id: Grows with every policy that is set.
-        pattern: The tables that it applies to.
+        pattern: The tables to which the policy applies.
         policy: The policy itself.
     """
 
@@ -53,7 +53,7 @@ class EffectivePolicy:
     constraints: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy and its sources as plain JSON values."""
+        """Return the policy and its sources as JSON values."""
         return {
             "table": self.table,
             "policy": self.policy.to_json(),
@@ -63,9 +63,9 @@ class EffectivePolicy:
 
 
 def for_table(rules: Iterable[Rule], name: TableName) -> tuple[Rule, ...]:
-    """Return the rules that match a table, the least specific one first.
+    """Return the rules that match a table, the least specific first.
 
-    No rule restricts the rows of a quarantine table, which takes rows that constraints reject.
+    No rule restricts the rows of a quarantine table, which receives rows that constraints reject.
     """
     found = sorted(
         (rule for rule in rules if rule.pattern.matches(name)),
@@ -78,7 +78,11 @@ def for_table(rules: Iterable[Rule], name: TableName) -> tuple[Rule, ...]:
 
 
 def effective(name: TableName, rules: Iterable[Rule], own: Policy) -> EffectivePolicy:
-    """Return the effective policy of a table: its own, combined with matching rules in order."""
+    """Combine a table's own policy with the rules that match its name.
+
+    Of rules with a pattern a later one overrides an earlier one, the table's own policy overrides
+    these, and a rule for exactly this name overrides all.
+    """
     layers: list[tuple[str, Policy]] = []
     exact: list[tuple[str, Policy]] = []
     for rule in rules:

@@ -1,1 +1,1 @@
-"""Expectations of a table's data, and what was measured of them."""
+"""Expectations of a table's data, and their measurements."""

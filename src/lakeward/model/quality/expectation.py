@@ -1,15 +1,17 @@
-"""Expectations: what a table's data should be like, as data. They are measured, never enforced.
+"""Expectations: limits for measured values of a table's data. They are not enforced.
 
 An expectation is SQL text, a condition that rows should satisfy, or a mapping with `measure` and
-what that measure needs, as in policies and their files.
+the fields that this measure needs, as in policies and their files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+
+import pyarrow as pa
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
@@ -26,17 +28,21 @@ class Measure(StrEnum):
     NULL_SHARE = "null_share"
     """The share of rows in which a column is null, from 0 to 1."""
     DISTINCT = "distinct"
-    """The number of different values of a column; null is none."""
+    """The number of distinct values of a column, without null."""
     RANGE = "range"
     """The number of rows whose value in a column is below `min` or above `max`."""
     DUPLICATES = "duplicates"
     """The number of rows beyond the first with the same values in some columns."""
     DRIFT = "drift"
-    """How far a column's distribution is from that of the version measured before, 0 to 1."""
+    """The distance, 0 to 1, of a column's distribution from that of the last measured version."""
     CONDITION = "condition"
     """The number of rows for which a condition is false."""
     SQL = "sql"
     """The number that a query returns."""
+    COLUMNS = "columns"
+    """The number of given columns, each `name` or `name type`, that the table lacks."""
+    CHECK = "check"
+    """The number that a Python function returns for the rows; not possible in policies."""
 
 
 _WITH_COLUMN: Final = (Measure.NULL_SHARE, Measure.DISTINCT, Measure.RANGE, Measure.DRIFT)
@@ -45,22 +51,25 @@ _LEAST_BAD: Final = {
     Measure.DUPLICATES: 0.0,
     Measure.CONDITION: 0.0,
     Measure.DRIFT: 0.2,
+    Measure.COLUMNS: 0.0,
+    Measure.CHECK: 0.0,
 }
-"""The largest value of measures that pass without a limit of their own."""
-_FIELDS: Final = ("measure", "column", "columns", "min", "max", "where", "query")
+"""The largest value with which a measure passes, if the expectation has no `max`."""
+_FIELDS: Final = ("measure", "column", "columns", "min", "max", "where", "query", "check")
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What one measure of a table should be.
+    """A measure of a table, and the limits of its value.
 
     Attributes:
         name: Unique in the table.
         measure: What is measured.
-        columns: The columns that it is about.
+        columns: The columns that are measured.
         text: The condition of `condition`, the query of `sql`.
-        least: The value must not be less; of `range`: values of the column must not be less.
-        most: The value must not be more; of `range`: values of the column must not be more.
+        least: The minimum of the measured value; for `range`, of the column's values.
+        most: The maximum of the measured value; for `range`, of the column's values.
+        check: The function of `check`: it gets an Arrow table of the columns.
     """
 
     name: str
@@ -69,6 +78,7 @@ class Expectation:
     text: str | None = None
     least: Any = None
     most: Any = None
+    check: Callable[[pa.Table], float] | None = None
 
     @classmethod
     def of(cls, name: str, value: Any) -> Expectation:
@@ -91,10 +101,11 @@ class Expectation:
             _columns(name, measure, body),
             _text(name, measure, body),
             *_limits(name, measure, body),
+            _check(name, measure, body),
         )
 
     def passes(self, value: float | None) -> bool | None:
-        """Whether a measured value is as expected; None where there is nothing to compare."""
+        """Return whether a measured value is within the limits; None if there is no value."""
         if value is None:
             return None
         if self.measure is Measure.RANGE:
@@ -103,7 +114,7 @@ class Expectation:
         return (self.least is None or value >= self.least) and (most is None or value <= most)
 
     def wanted(self) -> str:
-        """Return what is expected, in words."""
+        """Return the expectation in words."""
         if self.measure is Measure.CONDITION:
             return str(self.text)
         about = ", ".join(self.columns)
@@ -122,10 +133,22 @@ def _columns(name: str, measure: Measure, body: Mapping[str, Any]) -> tuple[str,
     if measure in _WITH_COLUMN and len(found) != 1:
         what = f"Expectation {name} measures the {measure} of one column; it names {len(found)}."
         raise InvalidInput(what, hint='Give it as column = "amount".', parameter=name)
+    if measure in (Measure.COLUMNS, Measure.CHECK) and not found:
+        what = f"Expectation {name} needs the columns that it is about."
+        raise InvalidInput(what, hint='Give them as columns = ["id"].', parameter=name)
     if measure is Measure.DUPLICATES and not found:
         what = f"Expectation {name} needs the columns that are unique together."
         raise InvalidInput(what, hint='Give them as columns = ["id"].', parameter=name)
     return found
+
+
+def _check(name: str, measure: Measure, body: Mapping[str, Any]) -> Any:
+    check = body.get("check")
+    if measure is Measure.CHECK and not callable(check):
+        what = f"Expectation {name} needs a function as `check`."
+        hint = "In a policy or its file, write a condition instead."
+        raise InvalidInput(what, hint=hint, parameter=name)
+    return check
 
 
 def _text(name: str, measure: Measure, body: Mapping[str, Any]) -> str | None:

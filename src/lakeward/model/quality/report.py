@@ -1,4 +1,4 @@
-"""What was measured of a table's expectations, version by version."""
+"""Measurements of a table's expectations, by version."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Measurement:
         measure: What was measured.
         wanted: What is expected, in words.
         version: The version of the table.
-        value: What was measured; None where nothing could be, and `reason` says why.
-        passed: Whether it is as expected; None where it is not known.
+        value: The measured value; None if there is none, and then `reason` says why.
+        passed: Whether the value is as expected; None if that is not known.
         origin: `log` if the log's statistics were enough, `files` if data files were read, or
             `query`.
-        measured: When.
+        measured: When it was measured.
         reason: Why there is no value.
     """
 
@@ -37,13 +37,13 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good the data of a table is.
+    """How well the data of a table meets its expectations.
 
     Attributes:
         table: The table's name.
         version: The version that was measured.
-        measurements: Each expectation of it.
-        series: For each expectation, what was measured of it over the versions, oldest first.
+        measurements: One for each expectation of the table.
+        series: For each expectation, its measurements over the versions, oldest first.
     """
 
     table: str
@@ -53,10 +53,10 @@ class Quality:
 
     @property
     def passed(self) -> bool:
-        """Whether no expectation failed."""
+        """Whether no measurement failed; those without a value do not count."""
         return all(m.passed is not False for m in self.measurements)
 
     @property
     def failed(self) -> tuple[Measurement, ...]:
-        """The expectations that are not met."""
+        """The measurements whose value is not as expected."""
         return tuple(m for m in self.measurements if m.passed is False)

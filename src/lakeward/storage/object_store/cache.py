@@ -1,12 +1,11 @@
 """A cache of byte ranges of files on an object store, in memory and on a local disk.
 
-A range is kept under the file's full name, its ETag and its place in the file, so it is never
-returned for another version of the file. Files whose name has a random id are written once and
-never again, by Lakeward and by writers of both formats; for these the name alone is enough, and
-opening one that is known needs no request. Of all others the ETag is asked for at each opening.
-
-Both parts are bounded, and drop what was not used for longest. A file in the directory has a
-checksum: what a crash left incomplete is dropped.
+The key of a range is the file's full name, its ETag and the position in the file, so a range is
+never returned for another version of the file. Files whose name has a random id are written once
+and never again, by Lakeward and by writers of both formats; for these the name alone is enough, and
+opening a cached one needs no request. For all others the ETag is requested at each opening. The
+memory and the directory are bounded; the least recently used ranges are dropped. A file in the
+directory has a checksum: one that a crash left incomplete is dropped.
 """
 
 from __future__ import annotations
@@ -26,22 +25,24 @@ from lakeward.model.cache import Cache
 from lakeward.storage.object_store.files import ObjectFile
 
 _LARGEST: Final = 4
-"""A range may take this part of the memory at most."""
+"""A range is kept in memory if it is at most the memory's size divided by this."""
 _ONCE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LOOKS: Final = 8
+"""The directory is listed again when its limit divided by this was written to it."""
 _CHECK: Final = 4
 _SIZE: Final = 8
 
 
 def is_written_once(name: str) -> bool:
-    """Return whether the name of a file has a random id, so that no other gets it."""
+    """Return whether the name of a file has a random id, so that no other file gets this name."""
     return _ONCE.search(name.rpartition("/")[2]) is not None
 
 
 class RangeCache:
-    """Ranges of files by a key, shared by threads."""
+    """Byte ranges of files by a key, shared by threads."""
 
     def __init__(self, asked: Cache, count: Callable[[str, int], None]) -> None:
-        """Keep what is asked for, and count hits and misses."""
+        """Create a cache of the configured sizes; `count` is called for each hit and miss."""
         self._memory = asked.memory
         self._held: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
@@ -50,7 +51,7 @@ class RangeCache:
         self._count = count
 
     def get(self, key: str) -> bytes | None:
-        """Return what is kept under a key; None if nothing is."""
+        """Return the bytes that are cached under a key; None if there are none."""
         with self._lock:
             found = self._held.get(key)
             if found is not None:
@@ -65,7 +66,7 @@ class RangeCache:
         return found
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep data under a key, if it fits."""
+        """Cache bytes under a key, if they fit."""
         self._remember(key, data)
         if self._disk is not None:
             self._disk.put(key, data)
@@ -93,13 +94,13 @@ def opened_by(
     end: Callable[[], tuple[int, bytes]],
     fetch: Callable[[int, int], Any],
 ) -> ObjectFile:
-    """Open a file whose ranges are kept.
+    """Open a file whose ranges are cached.
 
     Args:
-        cache: Where they are kept.
+        cache: Where the ranges are kept.
         name: Identifies the file and its version.
-        end: Fetches the size and the last bytes.
-        fetch: Fetches a range.
+        end: Fetches the size and the last bytes of the file.
+        fetch: Fetches the range from a first to a last position.
     """
     key = f"{name} end"
     known = cache.get(key)
@@ -129,6 +130,7 @@ class _Disk:
         self._limit = limit
         self._lock = threading.Lock()
         self._size = sum(size for _, size, _ in self._listed())
+        self._written = 0  # since the directory was listed; others may have written too
         self._trim()
 
     def get(self, key: str) -> bytes | None:
@@ -156,14 +158,16 @@ class _Disk:
             new.replace(path)
             with self._lock:
                 self._size += len(data) + _CHECK
+                self._written += len(data) + _CHECK
             self._trim()
 
     def _trim(self) -> None:
-        """Delete the files that were not used for longest, if there are too many."""
+        """Delete the least recently used files while the directory exceeds its limit."""
         with self._lock:
-            if self._size <= self._limit:
+            if self._size <= self._limit and self._written * _LOOKS <= self._limit:
                 return
             found = sorted(self._listed())
+            self._written = 0
             self._size = sum(size for _, size, _ in found)
             for _, size, path in found:
                 if self._size <= self._limit:

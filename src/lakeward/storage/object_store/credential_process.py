@@ -1,8 +1,8 @@
-"""Credentials of an AWS profile that a program gives out.
+"""Credentials of an AWS profile that a program prints.
 
-The program is the profile's own `credential_process`; for profiles that log in by SSO or take a
-role it is AWS's command line, which follows them and answers in the same form. It is run when a
-lake is opened. Its output holds secrets, so no message quotes it.
+The program is the profile's `credential_process`; for profiles with SSO or a role it is AWS's
+command line, which obtains the credentials and prints them in the same form. The program is run
+when a lake is opened. Its output contains secrets, so no message quotes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def obtained(
     """Return the credentials of a profile by obstore's names; none if it needs no program.
 
     Raises:
-        InvalidInput: The program failed, or answered in another form.
+        InvalidInput: The program failed, or its output has another form.
         MissingExtra: The profile needs AWS's command line, which is not installed.
     """
     if _OWN in profile:

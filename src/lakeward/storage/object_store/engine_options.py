@@ -1,4 +1,4 @@
-"""A warehouse's options by each engine's names, credentials included."""
+"""Translates a warehouse's options to the option names of each engine, credentials included."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPARK_PACKAGES: Final = {
 SPARK_EXCLUDES: Final = {
     S3: ("software.amazon.awssdk:bundle", "software.amazon.awssdk:netty-nio-client"),
 }
-"""The `spark.jars.excludes` of each provider: the whole SDK has 600 MB."""
+"""The `spark.jars.excludes` of each provider: the whole AWS SDK has 600 MB."""
 
 _DELTA: Final = {
     S3: {
@@ -85,21 +85,22 @@ _ANONYMOUS: Final = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 
 
 def for_delta(options: StorageOptions) -> dict[str, str]:
-    """`storage_options` of delta-rs."""
+    """Return the `storage_options` of delta-rs."""
     names = _DELTA[options.provider]
     return {names[name]: value for name, value in options.values.items() if name in names}
 
 
 def for_iceberg(options: StorageOptions) -> dict[str, str]:
-    """Properties of pyiceberg's file access."""
+    """Return the properties with which pyiceberg accesses files."""
     names = _ICEBERG[options.provider]
     return {names[name]: value for name, value in options.values.items() if name in names}
 
 
 def for_spark(options: StorageOptions) -> dict[str, str]:
-    """Settings of a Spark session, for Delta and for Iceberg tables.
+    """Return the settings of a Spark session, for Delta and for Iceberg tables.
 
-    With them Spark opens every `Table.location`. The jars that it needs are `SPARK_PACKAGES`.
+    With them Spark opens every `Table.location`. Spark also needs the jars of
+    `SPARK_PACKAGES`; a session of the lake fetches those for S3 only.
     """
     spelled = {S3: _spark_s3, AZURE: _spark_azure, GCS: _spark_gcs}[options.provider]
     return {f"spark.hadoop.{name}": value for name, value in spelled(options)}

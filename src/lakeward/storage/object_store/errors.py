@@ -1,7 +1,7 @@
-"""Errors of object stores as errors of our own.
+"""Translates errors of object stores to errors of Lakeward.
 
 obstore's errors quote requests, and stores quote signatures, tokens and key names. So only the
-status and the store's code for it are passed on.
+HTTP status and the store's error code are passed on.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def is_taken(error: BaseException) -> bool:
 
 
 def is_denied(error: BaseException) -> bool:
-    """Whether the credentials lack a permission."""
+    """Whether a request failed because the credentials are missing or lack a permission."""
     denied = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
     return denied or _status(error)[0] in ("401", "403")
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether there is no such file."""
+    """Whether a request failed because the file, not its bucket, does not exist."""
     named = isinstance(error, FileNotFoundError) or type(error).__name__ == "NotFoundError"
     return named and not _lacks_container(error)
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Whether a retry may succeed."""
+    """Whether a request that failed may succeed when it is retried."""
     if is_taken(error) or is_denied(error) or isinstance(error, FileNotFoundError):
         return False
     if type(error).__name__ not in ("GenericError", "JoinError", "OSError", "TimeoutError"):
@@ -57,7 +57,7 @@ def is_temporary(error: BaseException) -> bool:
 
 
 def translate(error: BaseException, path: str, root: str, options: StorageOptions) -> LakewardError:
-    """Our error for one of obstore's, about a file of a warehouse, without its secrets."""
+    """Return the Lakeward error for an error of obstore about a file, without secrets."""
     if is_missing(error):
         what = f"The file {path} is missing."
         return FileMissing(what, path=path)

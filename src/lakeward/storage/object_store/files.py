@@ -2,7 +2,7 @@
 
 pyarrow reads through the same client as everything else, so there is one set of credentials and one
 retry policy. A Parquet file's footer is fetched as the file is opened, so small files need one
-request. Uploads run a few at once; readers and deletes of a file wait for its upload first.
+request. A limited number of uploads run at once; a read or delete of a file waits for its upload.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lakeward.errors import FileMissing, LakewardError, StorageError
 from lakeward.storage.base import Pending
 
 TAIL: Final = 64 * 1024
-"""Bytes that are fetched with a file's size."""
+"""How many bytes of a file's end are fetched together with its size."""
 _AT_ONCE: Final = 4
-"""Uploads at once; more would only wait in memory."""
+"""How many uploads run at once; more would only wait in memory."""
 
 
 class ObjectFile:
-    """A file that is read in ranges."""
+    """A file object that fetches byte ranges."""
 
     def __init__(self, size: int, tail: Any, fetch: Callable[[int, int], Any]) -> None:
-        """Take the size, the last bytes, and a function that fetches a range of bytes."""
+        """Create a file from its size, its last bytes, and a function that fetches a byte range."""
         self._size = size
         self._tail = memoryview(tail)
         self._fetch = fetch
@@ -38,7 +38,7 @@ class ObjectFile:
         self.closed = False
 
     def read(self, count: int = -1) -> Any:
-        """The next bytes."""
+        """Return the next `count` bytes; all that remain if `count` is negative."""
         start = self._position
         end = self._size if count < 0 else min(self._size, start + count)
         if end <= start:
@@ -50,17 +50,17 @@ class ObjectFile:
         return pa.py_buffer(self._fetch(start, end))
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a position."""
+        """Set the position, and return it."""
         base = (0, self._position, self._size)[whence]
         self._position = base + offset
         return self._position
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._position
 
     def size(self) -> int:
-        """The size in bytes."""
+        """Return the size in bytes."""
         return self._size
 
     def close(self) -> None:
@@ -69,15 +69,15 @@ class ObjectFile:
         self._tail = memoryview(b"")
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def writable(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def flush(self) -> None:
@@ -88,7 +88,7 @@ class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
     """A read-only filesystem for pyarrow; files are written by the storage."""
 
     def __init__(self, root: str, opened: Callable[[str], ObjectFile]) -> None:
-        """Take the warehouse's name, and a function that opens a file by its full name."""
+        """Take the warehouse's root, and a function that opens a file by its full name."""
         self._root = root
         self._opened = opened
 
@@ -101,23 +101,23 @@ class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
     __hash__ = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
-        """The name that pyarrow shows."""
+        """Return the type name that pyarrow shows."""
         return "lakeward"
 
     def normalize_path(self, path: str) -> str:
-        """The path as it is."""
+        """Return the path unchanged."""
         return path
 
     def get_file_info(self, paths: list[str]) -> list[pa.fs.FileInfo]:
-        """Whether each file exists, and its size."""
+        """Return for each path whether the file exists, and its size."""
         return [self._info(p) for p in paths]
 
     def open_input_file(self, path: str) -> pa.PythonFile:
-        """A file to read in any order."""
+        """Open a file for random access."""
         return pa.PythonFile(self._open(path), mode="r")
 
     def open_input_stream(self, path: str) -> pa.PythonFile:
-        """A file to read in order."""
+        """Open a file for sequential reading."""
         return self.open_input_file(path)
 
     def _open(self, path: str) -> ObjectFile:
@@ -152,7 +152,7 @@ class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
 
 
 class Uploads:
-    """The uploads under way, by name."""
+    """The uploads that are under way, by the full name of the file."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, Pending] = {}
@@ -160,7 +160,7 @@ class Uploads:
         self._start()
 
     def begin(self, name: str, call: Callable[[], None]) -> Pending:
-        """Begin an upload, as soon as fewer than the limit are under way."""
+        """Begin an upload; block while as many as the limit are under way."""
         if self._pid != os.getpid():
             with self._starting:
                 if self._pid != os.getpid():
@@ -181,7 +181,7 @@ class Uploads:
         return pending
 
     def wait(self, name: str) -> None:
-        """Return when no upload of a file is under way, whether it succeeded or not."""
+        """Return when no upload to this name is under way, whether it succeeded or not."""
         pending = self._under_way.get(name)
         if pending is not None:
             with suppress(LakewardError):

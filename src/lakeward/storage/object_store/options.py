@@ -1,7 +1,7 @@
 """The options of a warehouse on an object store: resolved once, credentials never shown.
 
-Arguments come first, then the environment, then AWS's profiles. All credentials come from the first
-source that has any: a key of one identity is never combined with a token of another.
+Arguments come before the environment, the environment before AWS's profiles. All credentials come
+from the first source that has any: a key of one identity is never combined with a token of another.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PROFILE_KEYS: Final = {
 
 @dataclass(frozen=True, repr=False)
 class StorageOptions:
-    """Settings of one warehouse, by obstore's names, and the source of each.
+    """Settings of one warehouse by obstore's names, and the source that each setting comes from.
 
     The representation never shows values of credentials.
     """
@@ -55,24 +55,24 @@ class StorageOptions:
         return f"StorageOptions({self.provider!r}, {shown})"
 
     def get(self, name: str) -> str | None:
-        """A setting's value."""
+        """Return the value of a setting; None if it is not set."""
         return self.values.get(name)
 
     def flag(self, name: str) -> bool:
-        """Whether a setting is on."""
+        """Whether a setting is `true`."""
         return self.values.get(name) == "true"
 
     def has_credentials(self) -> bool:
-        """Whether any were found; otherwise the machine's own identity is used."""
+        """Whether any credentials were found; without them the identity of the machine is used."""
         return any(s.is_credential and s.name in self.values for s in SETTINGS[self.provider])
 
     def secrets(self) -> list[str]:
-        """Values that must not be shown, the longest first."""
+        """Return the values that must not be shown, the longest first."""
         found = [v for name, v in self.values.items() if _is_hidden(self.provider, name)]
         return sorted((v for v in found if v), key=len, reverse=True)
 
     def store_settings(self) -> dict[str, Any]:
-        """The arguments of obstore's store."""
+        """Return the arguments of obstore's store class."""
         wanted = [s for s in SETTINGS[self.provider] if not s.client]
         skipped = (PROFILE, "max_retries", "retry_timeout")
         return {
@@ -82,7 +82,7 @@ class StorageOptions:
         }
 
     def client_settings(self) -> dict[str, Any]:
-        """The arguments of obstore's connection."""
+        """Return the `client_options` of obstore's store class, timeouts included."""
         out: dict[str, Any] = {
             s.name: self.flag(s.name) if s.kind == "flag" else self.values[s.name]
             for s in SETTINGS[self.provider]
@@ -93,21 +93,22 @@ class StorageOptions:
         return out
 
     def span(self, name: str, usual: float) -> timedelta:
-        """A setting that is a duration."""
+        """Return a setting that is a duration; `usual` is its default in seconds."""
         text = self.values.get(name)
         return timedelta(seconds=usual if text is None else _seconds(name, text))
 
     def number(self, name: str, usual: int) -> int:
-        """A setting that is a whole number."""
+        """Return a setting that is a whole number; `usual` is its default."""
         return int(self.values.get(name, usual))
 
 
 def resolve(
     provider: str, given: Mapping[str, Any], environment: Mapping[str, str]
 ) -> StorageOptions:
-    """The options of a warehouse, from arguments (by any known name) and an environment.
+    """Resolve the options of a warehouse from arguments (by any accepted name) and an environment.
 
-    A setting that is unknown or wrong is `InvalidInput`, which names it, never its value.
+    Raises `InvalidInput` for a setting that is unknown or has a wrong value; the message has the
+    name of the setting, never its value.
     """
     arguments = _named(provider, given, strict=True)
     around = _named(provider, environment, strict=False)
@@ -128,9 +129,10 @@ def resolve(
 def _profile_settings(
     name: str | None, environment: Mapping[str, str], *, ask: bool
 ) -> dict[str, str]:
-    """The settings of an AWS profile; without a name those of the default one, if it exists.
+    """Return the settings of an AWS profile; without a name, those of the default profile, if any.
 
-    With `ask`, a profile that was named and has no key is asked for one by its program.
+    With `ask`, the program of a profile that was chosen by name and has no key is run to obtain
+    one.
     """
     wanted = name or _DEFAULT_PROFILE
     credentials = _profile_section(
@@ -187,7 +189,10 @@ def _merged(
 
 
 def _named(provider: str, given: Mapping[str, Any], *, strict: bool) -> dict[str, str]:
-    """Settings by obstore's names; `strict` refuses unknown ones."""
+    """Return settings by obstore's names.
+
+    `strict` accepts bare names such as `region`, and raises `InvalidInput` for unknown ones.
+    """
     known = {n: s for s in SETTINGS[provider] for n in s.names}
     lowered = {str(k).lower(): v for k, v in given.items()}
     if provider == AZURE and _CONNECTION_STRING in lowered:

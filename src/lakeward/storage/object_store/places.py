@@ -1,6 +1,6 @@
-"""Full names of files on object stores, parsed so that spellings of one place compare equal.
+"""Full names of files on object stores, parsed so that equivalent names compare equal.
 
-`s3a://bucket/key` is `s3://bucket/key`, and so on. Keys are never decoded.
+`s3a://bucket/key` equals `s3://bucket/key`, and so on. Keys are never URL-decoded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROVIDERS: Final = {
     "gs": GCS,
     "gcs": GCS,
 }
-"""The provider of each scheme; its name is that of the extra, too."""
+"""The provider of each scheme; the extra that installs its library has the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ObjectPlace:
     """A file or directory on an object store.
 
     The key has no slash at either end and is empty for the bucket (Azure: container) itself. The
-    account is Azure's, where the name has it.
+    account is that of Azure, if the name contains it.
     """
 
     provider: str
@@ -44,7 +44,10 @@ class ObjectPlace:
 
     @classmethod
     def parse(cls, name: str) -> ObjectPlace:
-        """Parse a full name."""
+        """Parse a full name.
+
+        Raises `InvalidInput` if it is of no known store or has credentials in it.
+        """
         scheme, separator, rest = name.partition("://")
         provider = PROVIDERS.get(scheme.lower())
         if not separator or provider is None:
@@ -62,7 +65,7 @@ class ObjectPlace:
         return cls(provider, container, plain_key(key), host.partition(".")[0] or None)
 
     def uri(self) -> str:
-        """The full name in the spelling that every engine knows."""
+        """Return the full name, with the scheme that every engine supports."""
         if self.provider == S3:
             base = f"s3://{self.container}"
         elif self.provider == GCS:
@@ -74,12 +77,12 @@ class ObjectPlace:
         return f"{base}/{self.key}" if self.key else base
 
     def below(self, path: str) -> ObjectPlace:
-        """The place of a path below this one."""
+        """Return the place of a path below this place."""
         key = "/".join(part for part in (self.key, plain_key(path)) if part)
         return ObjectPlace(self.provider, self.container, key, self.account)
 
     def path_from(self, root: ObjectPlace) -> str | None:
-        """The path from another place to this one; None where it is not below that place."""
+        """Return the path from `root` to this place; None if this place is not below `root`."""
         if (self.provider, self.container) != (root.provider, root.container):
             return None
         if None not in (self.account, root.account) and self.account != root.account:
@@ -91,7 +94,10 @@ class ObjectPlace:
 
 
 def plain_key(key: str) -> str:
-    """A key without slashes at its ends; `..` and empty parts are refused."""
+    """Return a key without slashes at its ends.
+
+    Raises `InvalidInput` if it has `..` or empty parts.
+    """
     plain = key.strip("/")
     if plain and any(part in ("", ".", "..") for part in plain.split("/")):
         what = f"The path {key!r} climbs out of the warehouse, or has empty parts."

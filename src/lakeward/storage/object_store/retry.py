@@ -1,7 +1,8 @@
 """Requests to an object store, retried with growing pauses while it is overloaded or unreachable.
 
-obstore retries refused requests itself, but none that may have succeeded, such as a conditional put
-without an answer. They are retried here, because callers can detect that an earlier try succeeded.
+obstore itself retries refused requests, but none that may have succeeded, such as a conditional put
+without a response. These are retried here, because callers can detect that an earlier try
+succeeded.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ T = TypeVar("T")
 RETRY_SECONDS: Final = 60.0
 """How long a request is retried unless `retry_timeout` says otherwise."""
 SHARE: Final = 4
-"""obstore's own retries take this fraction of the time, so that there are several rounds."""
+"""obstore's own retries get the retry time divided by this, so that there are several rounds."""
 _LEAST: Final = 3
 
 
 class NameTaken(Exception):
-    """The name of a conditional put is taken."""
+    """A conditional put was refused because a file of that name exists."""
 
 
 class Requests:
-    """Makes requests, with retries."""
+    """Makes requests to one object store, with retries."""
 
     def __init__(self, root: str, options: StorageOptions) -> None:
         self._root = root
@@ -45,8 +46,8 @@ class Requests:
     def __call__(self, path: str, call: Callable[[], T]) -> T:
         """Make a request about a file, retried while its errors are temporary.
 
-        A conditional put whose name is taken raises `NameTaken`; other failures are a
-        `StorageError`, whose fact `denied` says whether permissions are the reason.
+        Raises `NameTaken` if the name of a conditional put is taken, else a `StorageError`, whose
+        fact `denied` says whether missing permissions are the reason.
         """
         attempts = Retrying(
             retry=retry_if_exception(is_temporary),

@@ -17,7 +17,7 @@ from lakeward.storage.object_store.places import AZURE, GCS, S3
 class Setting:
     """One setting of an object store: the name that obstore uses, and the aliases that we accept.
 
-    Its kind is `text`, `flag`, `secret`, or `identity`: a part of credentials that is no secret by
+    The kind is `text`, `flag`, `secret`, or `identity`: a part of credentials that is no secret by
     itself. `client` marks settings of the connection.
     """
 
@@ -33,7 +33,7 @@ class Setting:
 
     @property
     def is_credential(self) -> bool:
-        """Whether it is a part of credentials, which must come from one source."""
+        """Whether the setting is a part of credentials, all of which must come from one source."""
         return self.kind in ("secret", "identity")
 
 
@@ -105,11 +105,11 @@ SETTINGS: Final[dict[str, tuple[Setting, ...]]] = {
         *_RETRIES,
     ),
 }
-"""By provider."""
+"""The settings of each provider."""
 
 
 def environment_secrets(environment: Mapping[str, str]) -> list[str]:
-    """The secrets of object stores in an environment."""
+    """Return the values of an environment that are secrets of object stores."""
     names = [
         name.upper()
         for settings in SETTINGS.values()

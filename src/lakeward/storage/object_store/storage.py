@@ -1,8 +1,9 @@
 """A warehouse on an object store: S3, Azure or GCS.
 
-A file is whole and durable when the store has answered; there are no directories to make and no
-names to sync. Requests are retried with growing pauses. The answer to a conditional put may be lost
-and the put retried: if it then finds the same bytes under the name, it counts them as its own.
+A file is whole and durable when the store has responded; there are no directories to make and no
+names to sync. Requests are retried with growing pauses. The response to a conditional put may be
+lost and the put retried: if the name is then taken by a file with the same bytes, the put counts as
+successful.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -37,6 +39,10 @@ from lakeward.storage.object_store.retry import RETRY_SECONDS, SHARE, NameTaken,
 _CHUNK: Final = 16 * 2**20
 _CLASSES: Final = {S3: "S3Store", AZURE: "AzureStore"}
 _RETRIES: Final = 10
+_PIECES: Final = 4
+"""How many pieces of a copied file are in memory at once."""
+_MOST_PIECES: Final = 9_000
+"""S3 takes at most 10,000 pieces for a file."""
 
 
 class ObjectStorage(Storage):
@@ -59,23 +65,40 @@ class ObjectStorage(Storage):
         return f"ObjectStorage({self.root!r})"
 
     def beside(self, place: str) -> ObjectStorage | None:
-        """Return the storage of another place, reached by the same options; None if they differ."""
+        """Return the storage of another place with the same options; None if it needs others."""
         try:
             return ObjectStorage(self._place_of(place), self._options)
         except UnsupportedFeature:
             return None
 
     def create(self, path: str, data: Any) -> Pending:
-        """Begin to upload a new data file."""
+        """Begin to upload a new data file in the background."""
         place = self._place_of(path)
         reach("stage.file-created")
         return self._uploads.begin(place.uri(), lambda: self._upload(path, place, data))
+
+    def copy_from(self, path: str, source: Path) -> None:
+        """Copy a file of this machine to a new file, in pieces, with bounded memory.
+
+        The file has its name when all pieces have arrived. After an error there is no part of it.
+        """
+        import obstore
+
+        place = self._place_of(path)
+        client = self._client(place)
+        piece = max(_CHUNK, -(-source.stat().st_size // _MOST_PIECES))
+        self._request(
+            path,
+            lambda: obstore.put(
+                client, place.key, source, chunk_size=piece, max_concurrency=_PIECES
+            ),
+        )
 
     def sync_names(self, paths: Iterable[str]) -> None:
         """Do nothing: an object store has no names apart from files."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a whole file, unless another one of that name exists."""
+        """Write a whole file; return False if the name is taken by a file with other bytes."""
         import obstore
 
         place = self._place_of(path)
@@ -89,14 +112,14 @@ class ObjectStorage(Storage):
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a whole file, in place of one that may exist."""
+        """Write a whole file; replace a file of that name, if there is one."""
         import obstore
 
         place = self._place_of(path)
         self._request(path, lambda: obstore.put(self._client(place), place.key, data))
 
     def read(self, path: str) -> bytes:
-        """A file's bytes."""
+        """Return the bytes of a file, after an upload of it has ended."""
         import obstore
 
         place = self._uploaded(path)
@@ -113,7 +136,7 @@ class ObjectStorage(Storage):
         return True
 
     def size(self, path: str) -> int:
-        """A file's size in bytes."""
+        """Return the size of a file in bytes, after an upload of it has ended."""
         import obstore
 
         place = self._uploaded(path)
@@ -138,7 +161,7 @@ class ObjectStorage(Storage):
                         self._request(key, partial(obstore.delete, client, key))
 
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
-        """The files below a directory, in no order."""
+        """Yield the files below a directory, in no order."""
         place = self._place_of(path)
         for entry in self._request(path, lambda: self._entries(place, recursive=recursive)):
             name = entry["path"][len(place.key) :].lstrip("/")
@@ -150,7 +173,7 @@ class ObjectStorage(Storage):
         self._place_of(path)
 
     def directories(self, path: str) -> list[str]:
-        """The directories directly below a directory, without hidden ones."""
+        """Return the directories directly below a directory, without hidden ones."""
         import obstore
 
         place = self._place_of(path)
@@ -161,11 +184,11 @@ class ObjectStorage(Storage):
         return [f"{path}/{n}" if path else n for n in names if not n.startswith(".")]
 
     def uri(self, path: str) -> str:
-        """The full name, `s3://bucket/…`."""
+        """Return the full name, such as `s3://bucket/…`."""
         return self._place_of(path).uri()
 
     def path_of(self, name: str) -> str:
-        """A full name in this storage's spelling."""
+        """Return a full name with the scheme that this storage uses."""
         if "://" not in name:
             what = f"The file {name} does not lie on an object store."
             raise UnsupportedFeature(
@@ -174,37 +197,38 @@ class ObjectStorage(Storage):
         return self._place_of(name).uri()
 
     def locate(self, location: str) -> str:
-        """A location as the log stores it: relative if it is below the warehouse, else its URI."""
+        """Return a location as the log stores it: relative if below the warehouse, else its URI."""
         if not is_full(location):
             return self._place_of(location).key[len(self._place.key) :].lstrip("/")
         place = self._place_of(location)
         inside = place.path_from(self._place)
         return place.uri() if inside is None else inside
 
-    def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
-        """A pyarrow filesystem whose paths are URLs, and the URL of the root."""
-        return pa.fs.PyFileSystem(ObjectFiles(self.root, self._open)), self.root
+    def arrow_filesystem(self, *, foreign: bool = False) -> tuple[pa.fs.FileSystem, str]:
+        """Return a pyarrow filesystem whose paths are URLs, and the URL of the root."""
+        opener = partial(self._open, foreign=foreign)
+        return pa.fs.PyFileSystem(ObjectFiles(self.root, opener)), self.root
 
     def use_cache(self, asked: Cache | None, count: Callable[[str, int], None]) -> None:
-        """Keep footers and parts of columns that pyarrow reads; None keeps nothing."""
+        """Cache the byte ranges that pyarrow reads, such as footers; None turns the cache off."""
         self._cache = None if asked is None else RangeCache(asked, count)
 
     def delta_options(self) -> dict[str, str]:
-        """The options by delta-rs' names."""
+        """Return the options by delta-rs' names."""
         return for_delta(self._options)
 
     def iceberg_properties(self) -> dict[str, str]:
-        """The options by pyiceberg's names."""
+        """Return the options by pyiceberg's names."""
         return for_iceberg(self._options)
 
     def spark_conf(self) -> dict[str, str]:
-        """The options by Spark's names."""
+        """Return the options by Spark's names."""
         return for_spark(self._options)
 
     def is_put_refused(self, path: str) -> bool:
-        """Put a small file if it is absent; whether the store refused that.
+        """Put a small file if it is absent; return whether the store refused the put.
 
-        It refuses where the file exists, and for credentials that may only read.
+        The store refuses it if the file exists, or if the credentials are read-only.
         """
         import obstore
 
@@ -239,7 +263,7 @@ class ObjectStorage(Storage):
             return [entry for chunk in obstore.list(client, prefix) for entry in chunk]
         return list(obstore.list_with_delimiter(client, prefix)["objects"])
 
-    def _open(self, name: str) -> ObjectFile:
+    def _open(self, name: str, *, foreign: bool) -> ObjectFile:
         import obstore
 
         place = self._uploaded(name)
@@ -260,19 +284,19 @@ class ObjectStorage(Storage):
         if self._cache is None:
             return ObjectFile(*end(), fetch)
         tag = ""
-        if not is_written_once(place.key):
+        if foreign or not is_written_once(place.key):
             about = self._request(name, lambda: obstore.head(client, place.key))
             tag = f"{about['e_tag']} {about['last_modified']} {about['size']}"
         return opened_by(self._cache, f"{place.uri()} {tag}", end, fetch)
 
     def _uploaded(self, path: str) -> ObjectPlace:
-        """The place of a path, after an upload to it has ended."""
+        """Return the place of a path, after waiting for an upload to it."""
         place = self._place_of(path)
         self._uploads.wait(place.uri())
         return place
 
     def _place_of(self, path: str) -> ObjectPlace:
-        """The place of a path: below the root, or by a full name on the same kind of store."""
+        """Return the place of a path below the root, or of a full name on the same store."""
         if not is_full(path):
             return self._place.below(path)
         if "://" not in path:
@@ -299,7 +323,7 @@ class ObjectStorage(Storage):
 
 
 def _end(client: Any, key: str) -> tuple[int, Any]:
-    """A file's size and its last bytes."""
+    """Return the size and the last bytes of a file."""
     import obstore
 
     found = obstore.get(client, key, options={"range": {"suffix": TAIL}})
@@ -307,7 +331,7 @@ def _end(client: Any, key: str) -> tuple[int, Any]:
 
 
 def _new_client(place: ObjectPlace, options: StorageOptions) -> Any:
-    """A client of obstore for the bucket or container of a place."""
+    """Return a client of obstore for the bucket or container of a place."""
     try:
         from obstore import store
     except ImportError as error:

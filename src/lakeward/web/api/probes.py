@@ -1,11 +1,12 @@
-"""Liveness and readiness probes for monitoring."""
+"""Liveness and readiness probes, and the metrics that Prometheus scrapes."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
 from lakeward.errors import LakewardError
-from lakeward.web.access import needs
+from lakeward.model.roles import Role
+from lakeward.web.access import By, needs
 from lakeward.web.answers import answer
 
 router = APIRouter(include_in_schema=False)
@@ -14,16 +15,25 @@ router = APIRouter(include_in_schema=False)
 @router.get("/healthz")
 @needs(None)
 def alive(request: Request) -> Response:
-    """Say that the process answers."""
+    """Respond that the process is alive."""
     return answer(request, {"status": "alive"})
 
 
 @router.get("/readyz")
 @needs(None)
 def ready(request: Request) -> Response:
-    """Say whether the store answers, and nothing else about it."""
+    """Respond whether the store can be read: with status 200 or 503."""
     try:
         request.app.state.lake.stats()
     except LakewardError:
         return answer(request, {"status": "not ready"}, status=503)
     return answer(request, {"status": "ready"})
+
+
+@router.get("/metrics")
+@needs(Role.READER, everything=True)
+def metrics(by: By) -> Response:
+    """Return the metrics of the lake as text, as `lakeward metrics` prints them."""
+    from lakeward.integrations.prometheus import CONTENT_TYPE, exposition
+
+    return Response(exposition(by.lake.metrics()), media_type=CONTENT_TYPE)

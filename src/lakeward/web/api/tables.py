@@ -1,4 +1,4 @@
-"""What tables are and were: lists, details, history, differences, schemas, files, health."""
+"""Endpoints that describe tables: lists, details, history, diffs, schemas, files, health."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
+from lakeward.model.arguments import LARGEST
+from lakeward.model.file import LoggedFile, deleted_rows
 from lakeward.model.names import TableName
+from lakeward.model.parameter_values import of_texts
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
-from lakeward.web.answers import Cursor, Limit, answer, cursor_of, place_of
+from lakeward.web.answers import Cursor, Limit, Param, answer, cursor_of, place_of
 from lakeward.web.lineage import seen_lineage
 from lakeward.web.lists import page_after
-from lakeward.web.places import SnapshotAt, version_of
+from lakeward.web.places import SnapshotAt
 
 router = APIRouter(prefix="/api/v1/tables", tags=["tables"])
-Version = Annotated[int | None, Query(ge=0)]
+Version = Annotated[int | None, Query(ge=-LARGEST, le=LARGEST)]
+Where = Annotated[str | None, Query(max_length=10_000, description="A SQL condition.")]
 
 
 @router.get("")
@@ -27,7 +31,7 @@ def tables(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
-    """List the tables that are open to the caller, by name, with format, version and size."""
+    """List the tables that the caller has access to, by name, with format, version and size."""
     place = place_of(cursor, after=str)
     names = [t for t in by.tables() if search is None or search.lower() in t.name.lower()]
     # As the store sorts them: by namespace, then by name.
@@ -43,8 +47,31 @@ def tables(
 @router.get("/{table}")
 @needs(Role.READER)
 def table(request: Request, by: By, table: str, at: SnapshotAt) -> Response:
-    """Show a table's columns, checks, properties and size, now or as of an earlier moment."""
+    """Show a table's columns, checks, properties and size, now or at an earlier time."""
     return answer(request, at.of(by.table(table)).details())
+
+
+@router.get("/{table}/definition")
+@needs(Role.READER)
+def definition(request: Request, by: By, table: str, at: SnapshotAt) -> Response:
+    """Show a version's definition as the log has it: fields with ids, and what is derived."""
+    return answer(request, at.of(by.table(table)).definition.to_json())
+
+
+@router.get("/{table}/count")
+@needs(Role.READER)
+def count(
+    request: Request,
+    by: By,
+    table: str,
+    at: SnapshotAt,
+    where: Where = None,
+    param: Param = None,
+) -> Response:
+    """Count the rows of a version, or those that match a condition, from the log if possible."""
+    found = at.of(by.table(table))
+    facts = {"table": table, "version": found.version}
+    return answer(request, {**facts, "count": found.count(where, params=of_texts(param))})
 
 
 @router.get("/{table}/history")
@@ -72,8 +99,8 @@ def diff(
     request: Request,
     by: By,
     table: str,
-    before: Annotated[int | None, Query(ge=0, alias="from")] = None,
-    after: Annotated[int | None, Query(ge=0, alias="to")] = None,
+    before: Annotated[int | None, Query(ge=-LARGEST, le=LARGEST, alias="from")] = None,
+    after: Annotated[int | None, Query(ge=-LARGEST, le=LARGEST, alias="to")] = None,
     rows: bool = False,
     key: Annotated[list[str] | None, Query(description="Columns that tell rows apart.")] = None,
     sample: Annotated[int, Query(ge=0, le=100)] = 20,
@@ -89,7 +116,7 @@ def diff(
 @router.get("/{table}/schemas")
 @needs(Role.READER)
 def schemas(request: Request, by: By, table: str, version: Version = None) -> Response:
-    """List the schemas that a table had, oldest first; with `version` the one of that version."""
+    """List the schemas that a table had, oldest first; with `version` only that version's."""
     source = by.table(table)
     found = source.schemas()
     if version is not None:
@@ -105,20 +132,17 @@ def files(
     by: By,
     table: str,
     at: SnapshotAt,
-    where: Annotated[str | None, Query(max_length=10_000)] = None,
+    where: Where = None,
+    param: Param = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
-    """List the files of a version, or those of them that may hold a matching row."""
+    """List the files of a version, or only those that may have a matching row."""
     place = place_of(cursor, version=int, offset=int)
-    source = by.table(table)
-    found = at.of(source) if place is None else source.at(version=version_of(at, place))
+    found = at.of(by.table(table), place)
     offset = 0 if place is None else place["offset"]
-    listed = found.files(where=where)
-    shown = [
-        {"path": f.path, "bytes": f.size, "rows": f.rows, "added": f.added}
-        for f in listed[offset : offset + limit]
-    ]
+    listed = found.files(where=where, params=of_texts(param))
+    shown = [_file(one) for one in listed[offset : offset + limit]]
     rest = offset + limit < len(listed)
     more = cursor_of(version=found.version, offset=offset + limit) if rest else None
     facts = {"table": table, "version": found.version, "count": len(listed)}
@@ -128,7 +152,7 @@ def files(
 @router.get("/{table}/health")
 @needs(Role.READER)
 def health(request: Request, by: By, table: str) -> Response:
-    """Score the layout of a table's files: 100 at best, with reasons and what mends them."""
+    """Score the layout of a table's files: 100 at best, with reasons and how to fix them."""
     return answer(request, by.table(table).health())
 
 
@@ -142,7 +166,7 @@ def file_sizes(request: Request, by: By, table: str) -> Response:
 @router.get("/{table}/policy")
 @needs(Role.READER)
 def policy(request: Request, by: By, table: str) -> Response:
-    """Show the policy that counts for a table, and where each field of it comes from."""
+    """Show the effective policy of a table, and where each of its fields comes from."""
     by.table(table)
     return answer(request, by.lake.policy(table))
 
@@ -157,7 +181,7 @@ def lineage(
     column: Annotated[str | None, Query(max_length=300)] = None,
     depth: Annotated[int | None, Query(ge=1, le=100)] = None,
 ) -> Response:
-    """Show what a table or a column comes from, or what comes from it, over all steps."""
+    """Show the sources of a table or a column, or what is computed from it, over all steps."""
     found = by.table(table).lineage(direction=direction, column=column, depth=depth)
     return answer(request, seen_lineage(by, found))
 
@@ -165,7 +189,7 @@ def lineage(
 @router.get("/{table}/quality")
 @needs(Role.READER)
 def quality(request: Request, by: By, table: str) -> Response:
-    """Show the expectations of a table as they were measured last, with their series."""
+    """Show the last measured values of a table's expectations, and values of earlier versions."""
     return answer(request, by.table(table).quality(measure=False))
 
 
@@ -196,3 +220,17 @@ def audit(
 
     found, more = page_after(read, cursor, limit)
     return answer(request, {"table": table, "entries": found, "next": more})
+
+
+def _file(source: LoggedFile) -> dict[str, Any]:
+    """Return a file, with its partition values by field id and how many of its rows are deleted."""
+    return {
+        "path": source.path,
+        "bytes": source.size,
+        "rows": source.rows,
+        "deleted_rows": deleted_rows(source.file.deletion_vector),
+        "partition": source.partition,
+        "added": source.added,
+        "ordinal": source.ordinal,
+        "modified_ms": source.file.modified_ms,
+    }

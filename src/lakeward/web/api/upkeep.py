@@ -54,21 +54,21 @@ class Checkpointing(_Body):
 @router.post("/{table}/optimize")
 @needs(Role.ADMIN)
 def optimize(request: Request, by: By, table: str, body: Optimizing) -> Response:
-    """Pack small files, or cluster rows by columns; rows stay as they are."""
+    """Compact small files, or cluster rows by columns; the rows do not change."""
     return answer(request, by.table(table).optimize(**body.model_dump()))
 
 
 @router.post("/{table}/vacuum")
 @needs(Role.ADMIN)
 def vacuum(request: Request, by: By, table: str, body: Vacuuming) -> Response:
-    """Delete files that no promised version and nothing else needs."""
+    """Delete files that no version within the retention, and nothing else, needs."""
     return answer(request, by.table(table).vacuum(**body.model_dump()))
 
 
 @router.post("/{table}/expire")
 @needs(Role.ADMIN)
 def expire(request: Request, by: By, table: str, body: Expiring) -> Response:
-    """Delete published metadata that other engines do not need any more."""
+    """Delete published metadata that other engines no longer need."""
     return answer(request, by.table(table).expire(**body.model_dump()))
 
 

@@ -1,7 +1,8 @@
-"""Changes: tables created, altered and dropped, rows appended, tags, restore.
+"""Endpoints that change the lake: create, alter and drop tables, append rows, tag, restore, undo.
 
-A request that may be sent again has an `Idempotency-Key`: it is the id of the transaction, so what
-was committed once is answered again and not committed again.
+An append may have an `Idempotency-Key`, which becomes the id of its transaction: a request that is
+sent again with this key gets the result of the first commit and commits nothing. A key belongs to
+one caller and one table.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeward.errors import InvalidInput, TransactionNotFound
+from lakeward.errors import InvalidInput
 from lakeward.lake.records import CommitResult
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
@@ -43,8 +44,14 @@ class NewTable(_Body):
     if_not_exists: bool = False
 
 
+class Renaming(_Body):
+    """The new name of a table."""
+
+    name: Annotated[str, Field(max_length=300)]
+
+
 class Changes(_Body):
-    """What follows `ALTER TABLE` in SQL, one text for each change; all are one version."""
+    """Changes of a table; each text is what follows `ALTER TABLE name` in SQL."""
 
     changes: Annotated[list[str], Field(min_length=1, max_length=1000)]
     message: Message = None
@@ -61,7 +68,7 @@ class NewTag(_Body):
 
 
 class Restoring(_Body):
-    """What is restored; the fields are the arguments of `lake.restore`."""
+    """A restore; the fields are the arguments of `lake.restore`."""
 
     at: str
     tables: list[str] | None = None
@@ -70,7 +77,7 @@ class Restoring(_Body):
 
 
 class Undoing(_Body):
-    """What is taken back; the fields are the arguments of `lake.undo`."""
+    """An undo; the fields are the arguments of `lake.undo`."""
 
     transaction_id: Annotated[str, Field(max_length=128)]
     dry_run: bool = False
@@ -97,20 +104,36 @@ def create(request: Request, by: By, body: NewTable) -> Response:
 @router.delete("/tables/{table}")
 @needs(Role.ADMIN)
 def drop(request: Request, by: By, table: str) -> Response:
-    """Drop a table. Its files stay until they are vacuumed, and `undrop` brings it back."""
+    """Drop a table. Its files stay until they are vacuumed; until then `undrop` restores it."""
     by.lake.drop(table)
     return answer(request, {"table": table, "dropped": True})
+
+
+@router.post("/tables/{table}/rename")
+@needs(Role.ADMIN)
+def rename(request: Request, by: By, table: str, body: Renaming) -> Response:
+    """Rename a table; it keeps its files, its history and its id."""
+    made = by.lake.rename(table, by.check(body.name))
+    return answer(request, made.at().details())
+
+
+@router.post("/tables/{table}/undrop")
+@needs(Role.ADMIN)
+def undrop(request: Request, by: By, table: str) -> Response:
+    """Restore a dropped table, unless its files were vacuumed."""
+    by.lake.undrop(table)
+    return answer(request, by.table(table).at().details())
 
 
 @router.post("/tables/{table}/alter")
 @needs(Role.WRITER)
 def alter(request: Request, by: By, table: str, body: Changes) -> Response:
-    """Change columns, properties and checks; all changes are one version."""
+    """Change columns, properties and constraints of a table, all in one version."""
     asked = by.table(table).alter(message=body.message)
     for change in body.changes:
         asked.sql(change)
     # A foreign key tells which keys the other table has.
-    by.check_all(asked.references)
+    by.check_all(asked.references, Role.READER)
     return answer(request, asked.commit())
 
 
@@ -126,28 +149,37 @@ def append(
 ) -> Response:
     """Append rows: an Arrow IPC stream or a Parquet file as the body of the request."""
     by.table(table)
-    known = _committed(by.lake, key)
-    if known is not None:
-        if set(known.versions) != {table}:
-            what = "The Idempotency-Key was used for another change."
-            raise InvalidInput(what, hint="Choose a new key for each change.")
-        return answer(request, known)
-    begun = by.lake.transaction(message=x_lakeward_message, transaction_id=key)
-    with rows.reader() as reader, begun as tx:
-        tx.append(table, reader)
-    return answer(request, tx.commit())
+    if key is None:
+        with rows.reader() as reader, by.lake.transaction(message=x_lakeward_message) as tx:
+            tx.append(table, reader)
+        return answer(request, tx.commit())
+    if not _KEY.fullmatch(key):
+        what = "The Idempotency-Key has not the form of one."
+        raise InvalidInput(what, hint="Use 8 to 128 letters, digits, '_' and '-'.")
+    digest = rows.digest()
+    with rows.reader() as reader:
+        done = by.lake.append_once(
+            table, reader, key=key, message=x_lakeward_message, digest=digest
+        )
+    return answer(request, done)
 
 
 @router.post("/tags", status_code=201)
 @needs(Role.WRITER)
 def tag(request: Request, by: By, body: NewTag) -> Response:
-    """Give a name to one consistent cut over all tables, or over some."""
-    tables = by.check_all(body.tables)
+    """Create a tag: a name for one consistent cut over all tables or some."""
+    tables = body.tables
+    if tables is None:
+        by.check_everything()
+    else:
+        # The names of a cut are those of its time; access is by the names of now.
+        now = by.lake.snapshot(at=body.at).names_now
+        by.check_all(now.get(name, name) for name in tables)
     if body.replace and not by.sees_everything:
         # A tag keeps versions from being vacuumed, so it is moved by those who see its tables.
         for known in by.lake.tags():
             if known.name == body.name:
-                by.check_all(known.versions)
+                by.check_all(known.names_now.values())
     made = by.lake.tag(
         body.name,
         at=body.at,
@@ -161,7 +193,7 @@ def tag(request: Request, by: By, body: NewTag) -> Response:
 @router.delete("/tags/{name}")
 @needs(Role.ADMIN, everything=True)
 def untag(request: Request, by: By, name: str) -> Response:
-    """Take a tag away; the versions that it named are no longer kept for it."""
+    """Delete a tag; it no longer protects its versions from vacuum."""
     by.lake.untag(name)
     return answer(request, {"tag": name, "dropped": True})
 
@@ -169,7 +201,7 @@ def untag(request: Request, by: By, name: str) -> Response:
 @router.post("/restore")
 @needs(Role.ADMIN)
 def restore(request: Request, by: By, body: Restoring) -> Response:
-    """Bring all tables, or some, back to one consistent cut, in one transaction."""
+    """Restore all tables, or some, to one consistent cut, in one transaction."""
     tables = by.check_all(body.tables)
     if body.dry_run:
         return answer(request, by.lake.restore(at=body.at, tables=tables, dry_run=True))
@@ -180,8 +212,8 @@ def restore(request: Request, by: By, body: Restoring) -> Response:
 @router.post("/undo")
 @needs(Role.ADMIN)
 def undo(request: Request, by: By, body: Undoing) -> Response:
-    """Take back what one transaction did in all its tables; later ones stay."""
-    by.check_all(by.lake.transaction_record(body.transaction_id).versions)
+    """Undo the changes of one transaction in all its tables; keep later changes."""
+    by.check_all(by.lake.transaction_record(body.transaction_id).names_now.values())
     if body.dry_run:
         return answer(request, by.lake.undo(body.transaction_id, dry_run=True))
     done = by.lake.undo(body.transaction_id, message=body.message)
@@ -190,19 +222,3 @@ def undo(request: Request, by: By, body: Undoing) -> Response:
 
 def _facts(done: CommitResult) -> dict[str, Any]:
     return {"transaction_id": done.transaction_id, "versions": dict(done.versions)}
-
-
-def _committed(lake: Any, key: str | None) -> CommitResult | None:
-    """The result of an earlier commit with this idempotency key; None if there is none."""
-    if key is None:
-        return None
-    if not _KEY.fullmatch(key):
-        what = "The Idempotency-Key has not the form of one."
-        raise InvalidInput(what, hint="Use 8 to 128 letters, digits, '_' and '-'.")
-    try:
-        outcome = lake.outcome(key)
-    except TransactionNotFound:
-        return None
-    if not outcome.committed:
-        return None
-    return CommitResult(key, dict(outcome.versions))

@@ -1,1 +1,1 @@
-"""The dashboard: pages made of the records that the REST API answers with."""
+"""The dashboard: HTML pages that show the records of the REST API."""

@@ -6,13 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from lakeward.errors import TransactionNotFound
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.answers import Cursor
-from lakeward.web.api.lake import seen_jobs, seen_record, seen_tags, seen_transactions
 from lakeward.web.lists import page_after
 from lakeward.web.pages.rendering import page
+from lakeward.web.seen import seen_jobs, seen_runs, seen_tags, seen_transaction, seen_transactions
 
 router = APIRouter(include_in_schema=False)
 Name = Annotated[str | None, Query(max_length=300)]
@@ -22,7 +21,7 @@ _SHOWN = 100
 @router.get("/transactions")
 @needs(Role.READER)
 def transactions(request: Request, by: By) -> Response:
-    """The newest transactions with their tables of both formats, open ones, and locks."""
+    """Show the newest transactions with their tables, also open ones, and the locks and tags."""
     records = {
         "transactions": seen_transactions(by, _SHOWN),
         "locks": [one for one in by.lake.locks() if by.sees(one.table)],
@@ -34,21 +33,17 @@ def transactions(request: Request, by: By) -> Response:
 @router.get("/transactions/{transaction_id}")
 @needs(Role.READER)
 def transaction(request: Request, by: By, transaction_id: str) -> Response:
-    """One transaction: its state, who and why, and the version that it made of each table."""
-    seen = seen_record(by, by.lake.transaction_record(transaction_id))
-    if seen is None:
-        what = f"The log knows no transaction {transaction_id}, or it is not open to you."
-        raise TransactionNotFound(what, transaction_id=transaction_id)
-    return page(request, "transaction", {"transaction": seen})
+    """Show one transaction: its state, actor and message, and the version it made of each table."""
+    return page(request, "transaction", {"transaction": seen_transaction(by, transaction_id)})
 
 
 @router.get("/jobs")
 @needs(Role.READER)
 def jobs(request: Request, by: By, table: Name = None) -> Response:
-    """Runs of maintenance, newest first, and runs of pipelines for those who see all tables."""
+    """Show runs of maintenance, newest first; and runs of pipelines, if all tables are visible."""
     records = {
         "jobs": seen_jobs(by, table=table or None, limit=_SHOWN),
-        "runs": by.lake.runs(limit=20) if by.sees_everything and not table else [],
+        "runs": seen_runs(by, 20) if by.sees_everything and not table else [],
         "of_table": table,
     }
     return page(request, "jobs", records)
@@ -64,7 +59,7 @@ def audit(
     action: Name = None,
     cursor: Cursor = None,
 ) -> Response:
-    """Who did what to which table, newest first."""
+    """Show entries of the audit trail, newest first."""
 
     def read(until: str | None, count: int) -> list[Any]:
         return by.lake.audit(

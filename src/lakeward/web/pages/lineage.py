@@ -1,4 +1,4 @@
-"""Lineage as a graph from left to right, of the whole lake or of one table."""
+"""Pages that show the lineage of the whole lake or of one table as a graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Direction = Literal["upstream", "downstream"]
 @router.get("/lineage")
 @needs(Role.READER)
 def lineage(request: Request, by: By) -> Response:
-    """Which tables of the lake come from which."""
+    """Show which tables of the lake are computed from which."""
     return _shown(request, seen_lineage(by, by.lake.lineage()), None)
 
 
@@ -33,7 +33,7 @@ def of_table(
     direction: Direction = "upstream",
     column: Annotated[str | None, Query(max_length=300)] = None,
 ) -> Response:
-    """What a table comes from, or what comes from it, over all steps."""
+    """Show the sources of a table, or what is computed from it, over all steps."""
     source = by.table(table)
     found = seen_lineage(by, source.lineage(direction=direction, column=column or None))
     return _shown(request, found, source.at().details())

@@ -1,4 +1,4 @@
-"""The stream by which open pages learn that the lake has changed."""
+"""The stream of server-sent events that tells open pages when the lake has changed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ router = APIRouter(include_in_schema=False)
 @router.get("/events")
 @needs(Role.READER)
 async def events(request: Request) -> StreamingResponse:
-    """Say `changed` with each change, as server-sent events."""
+    """Stream an event `changed` after each change of the lake, as server-sent events."""
     watch: Watch = request.app.state.watch
     return StreamingResponse(watch.events(), media_type="text/event-stream")

@@ -1,4 +1,4 @@
-"""The first page, the search, and the health of all tables."""
+"""The pages with the overview of the lake, the search, and the health of all tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request, Response
 from lakeward.errors import NotFound
 from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
-from lakeward.web.api.lake import seen_jobs, seen_tags, seen_transactions
 from lakeward.web.pages.rendering import page
+from lakeward.web.seen import seen_jobs, seen_tags, seen_transactions
 
 router = APIRouter(include_in_schema=False)
 _TABLES = 50
@@ -21,7 +21,7 @@ Text = Annotated[str, Query(max_length=200)]
 @router.get("/")
 @needs(Role.READER)
 def overview(request: Request, by: By, q: Text = "", after: Text = "") -> Response:
-    """Tables with their size and newest commit, the newest transactions, and maintenance."""
+    """Show tables with sizes and newest commits, the newest transactions, and maintenance."""
     tables = [t for t in by.tables() if q.lower() in t.name.lower()]
     rest = [t for t in tables if t.name > after]
     rest.sort(key=lambda t: t.name)
@@ -40,7 +40,7 @@ def overview(request: Request, by: By, q: Text = "", after: Text = "") -> Respon
 @router.get("/search")
 @needs(Role.READER)
 def search(request: Request, by: By, q: Text = "") -> Response:
-    """Tables, columns, tags and transactions whose name has a text."""
+    """Show tables, columns and tags whose names contain a text, and the transaction of this id."""
     found = _found(by, q.strip()) if q.strip() else []
     return page(request, "search", {"q": q, "found": found[:_FOUND], "count": len(found)})
 
@@ -48,7 +48,7 @@ def search(request: Request, by: By, q: Text = "") -> Response:
 @router.get("/health")
 @needs(Role.READER)
 def health(request: Request, by: By) -> Response:
-    """The layout of all tables, worst first."""
+    """Show the health of all tables' file layouts, worst first."""
     found = sorted((t.health() for t in by.tables()), key=lambda h: (h.score, h.table))
     return page(request, "health", {"health": found[:_FOUND], "count": len(found)})
 
@@ -65,6 +65,6 @@ def _found(by: Caller, text: str) -> list[dict[str, Any]]:
         record = by.lake.transaction_record(text)
     except NotFound:
         return out
-    if by.sees_everything or any(map(by.sees, record.versions)):
+    if by.sees_everything or any(map(by.sees, record.names_now.values())):
         out.append({"kind": "transaction", "name": record.transaction_id})
     return out

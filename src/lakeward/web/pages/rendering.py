@@ -1,7 +1,7 @@
-"""A page from records: HTML for people, and the same records as JSON for programs.
+"""Renders records as an HTML page for people, or as JSON for programs.
 
 Templates get the JSON form of records, in which paths and secrets are hidden, and escape every
-value. There is no script and no style in a page, only links to the service's own files.
+value. Pages have no inline scripts and styles, only links to files of the service.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from urllib.parse import quote, urlencode
 from fastapi import Request, Response
 
 from lakeward.model.records import to_json
-from lakeward.model.roles import Role
 from lakeward.web.answers import answer, hiding_of
 
 if TYPE_CHECKING:
@@ -33,13 +32,13 @@ def page(
     *,
     verbatim: dict[str, Any] | None = None,
 ) -> Response:
-    """A page, or with `?format=json` or `Accept: application/json` its records.
+    """Return a page, or with `?format=json` or `Accept: application/json` its records.
 
     Args:
         request: The request.
-        template: The name of the template, without its ending.
-        records: What the page shows, by name.
-        verbatim: Rows of tables, which are shown as they are.
+        template: The name of the template, without its extension.
+        records: The records that the page shows, by name; paths and secrets in them are hidden.
+        verbatim: Rows of tables, by name, which are shown as they are.
     """
     shown = {**hiding_of(request).deeply(to_json(records)), **to_json(verbatim or {})}
     if wants_json(request):
@@ -48,7 +47,7 @@ def page(
 
 
 def rendered(request: Request, template: str, shown: dict[str, Any]) -> str:
-    """The text of a page."""
+    """Return the HTML text of a page."""
     caller: Caller | None = getattr(request.state, "caller", None)
     known = caller if caller is not None and caller.role is not None else None
     return (
@@ -59,13 +58,12 @@ def rendered(request: Request, template: str, shown: dict[str, Any]) -> str:
             path=request.url.path,
             query=dict(request.query_params),
             caller=None if known is None else {"name": known.name, "role": known.role},
-            is_admin=known is not None and known.may(Role.ADMIN),
         )
     )
 
 
 def wants_json(request: Request) -> bool:
-    """Whether a request asks for records instead of a page."""
+    """Return whether a request asks for records as JSON instead of a page."""
     if request.query_params.get("format") == "json":
         return True
     accepted = request.headers.get("accept", "")
@@ -73,14 +71,14 @@ def wants_json(request: Request) -> bool:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks, so that a page is answered and no JSON."""
+    """Return whether a request comes from a browser, so that an error is shown as a page."""
     is_program = request.url.path.startswith(("/api/", "/iceberg/"))
     return not is_program and "text/html" in request.headers.get("accept", "")
 
 
 @cache
 def environment() -> Environment:
-    """The templates and their filters."""
+    """Return the Jinja environment with the templates and their filters."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -96,7 +94,7 @@ def environment() -> Environment:
 
 
 def size(number: float | None) -> str:
-    """A number of bytes with its unit, such as `1.5 MB`."""
+    """Return a number of bytes with its unit, such as `1.5 MiB`."""
     if number is None:
         return "unknown"
     left = float(number)
@@ -108,19 +106,19 @@ def size(number: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """A number with separators of thousands."""
+    """Return a number with thousands separators."""
     return "unknown" if number is None else f"{number:,}"
 
 
 def moment(text: str | None) -> str:
-    """A moment in UTC, to the second."""
+    """Return an ISO 8601 time as date and time in UTC, to the second."""
     if text is None:
         return ""
     return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def ago(text: str | None) -> str:
-    """How long ago a moment was, in its largest unit."""
+    """Return how long ago an ISO 8601 time was, in the largest fitting unit: `3 h ago`."""
     if text is None:
         return ""
     seconds = max(0, int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()))
@@ -131,16 +129,16 @@ def ago(text: str | None) -> str:
 
 
 def part(text: object) -> str:
-    """A name quoted as a part of a URL path."""
+    """Return a name quoted as a part of a URL path."""
     return quote(str(text), safe="")
 
 
 def value(found: Any) -> str:
-    """A value of a row as text; the template shows null and empty text differently."""
+    """Return a value of a row as text; the template shows null and empty text differently."""
     return found if isinstance(found, str) else str(found)
 
 
 def link(path: str, **query: Any) -> str:
-    """A URL with the query values that are not None."""
+    """Return a URL with the query values that are not None."""
     given = {name.rstrip("_"): v for name, v in query.items() if v is not None}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path

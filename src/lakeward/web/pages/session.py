@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
-from lakeward.web.access import COOKIE, needs
+from lakeward.web.access import COOKIE, caller_of, needs
 from lakeward.web.pages.rendering import HTML, rendered
 
 router = APIRouter(include_in_schema=False)
@@ -27,7 +27,7 @@ Next = Annotated[str, Query(max_length=500)]
 @router.get("/login")
 @needs(None)
 def login_page(request: Request, next: Next = "/") -> Response:
-    """Ask for a token."""
+    """Show the form that asks for a token."""
     return Response(
         rendered(request, "login", {"next": _local(next), "wrong": False}), media_type=HTML
     )
@@ -36,10 +36,10 @@ def login_page(request: Request, next: Next = "/") -> Response:
 @router.post("/login")
 @needs(None)
 async def login(request: Request) -> Response:
-    """Keep a valid token as a cookie that scripts cannot read and other sites cannot use."""
+    """Set a valid token as a cookie that scripts cannot read and other sites cannot use."""
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     secret, place = form.get("token", [""])[0].strip(), _local(form.get("next", ["/"])[0])
-    if not secret or request.app.state.lake.token_of(secret) is None:
+    if not secret or not caller_of(request, secret).is_known:
         text = rendered(request, "login", {"next": place, "wrong": True})
         return Response(text, 401, media_type=HTML)
     answer = RedirectResponse(place, 303)
@@ -57,7 +57,7 @@ async def login(request: Request) -> Response:
 @router.post("/logout")
 @needs(None)
 def logout(request: Request) -> Response:  # noqa: ARG001  as endpoints are called
-    """Forget the token."""
+    """Delete the cookie with the token."""
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE)
     return answer
@@ -75,6 +75,6 @@ def static(name: str) -> Response:
 
 
 def _local(place: str) -> str:
-    """The path of a page of this service; the start page if the target is elsewhere."""
+    """Return `place` if it is a path of this service; the start page if it leads elsewhere."""
     is_local = place.startswith("/") and not place.startswith(("//", "/\\"))
     return place if is_local and place.isprintable() else "/"

@@ -1,4 +1,4 @@
-"""One table: its history, two versions compared, its schemas, its policy, its rows, its layout."""
+"""Pages of one table: history, comparison of versions, schemas, policy, quality, rows, layout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Version = Annotated[int | None, Query(ge=0)]
 @router.get("/{table}")
 @needs(Role.READER)
 def history(request: Request, by: By, table: str, until: Version = None) -> Response:
-    """The table's versions as a timeline, newest first."""
+    """Show the table's versions as a timeline, newest first."""
     source = by.table(table)
     found = source.history(limit=_VERSIONS + 1, until=until)
     records = {
@@ -46,7 +46,7 @@ def compare(
     after: Annotated[int | None, Query(ge=0, alias="to")] = None,
     rows: bool = False,
 ) -> Response:
-    """Two versions compared: columns, properties, partitions and files; the rows if asked for."""
+    """Compare two versions: columns, properties, partitions, files; rows only if requested."""
     source = by.table(table)
     details = source.at().details()
     last = details.version if after is None else after
@@ -67,7 +67,7 @@ def compare(
 @router.get("/{table}/schema")
 @needs(Role.READER)
 def schema(request: Request, by: By, table: str) -> Response:
-    """The columns now, and every schema that the table had."""
+    """Show the columns now, and every schema that the table had."""
     source = by.table(table)
     records = {"table": source.at().details(), "schemas": source.schemas()}
     return page(request, "schema", records)
@@ -76,7 +76,7 @@ def schema(request: Request, by: By, table: str) -> Response:
 @router.get("/{table}/policy")
 @needs(Role.READER)
 def policy(request: Request, by: By, table: str) -> Response:
-    """The policy that counts, constraints, properties, and how far back the table can be read."""
+    """Show the effective policy, constraints, properties, retention and recent violations."""
     source = by.table(table)
     records = {
         "table": source.at().details(),
@@ -90,7 +90,7 @@ def policy(request: Request, by: By, table: str) -> Response:
 @router.get("/{table}/quality")
 @needs(Role.READER)
 def quality(request: Request, by: By, table: str) -> Response:
-    """Measured expectations with their series, growth over versions, and violations."""
+    """Show measured expectations over versions, growth of the table, and violations."""
     source = by.table(table)
     found, growth = source.quality(measure=False), source.growth(limit=_POINTS)
     records = {
@@ -118,7 +118,7 @@ def rows(
     where: Annotated[str, Query(max_length=10_000)] = "",
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
 ) -> Response:
-    """A page of rows at any version, with a condition if one is given."""
+    """Show a page of the rows of any version, or of those that match a condition."""
     found = at.of(by.table(table))
     shown = found.page(where=where or None, offset=offset, limit=_ROWS)
     records: dict[str, Any] = {"table": found.details(), "where": where, "offset": offset}
@@ -128,7 +128,7 @@ def rows(
 @router.get("/{table}/layout")
 @needs(Role.READER)
 def layout(request: Request, by: By, table: str) -> Response:
-    """How many files have which size, by the store alone."""
+    """Show how many files have which size, from the store alone."""
     source = by.table(table)
     records = {"table": source.at().details(), "sizes": source.file_sizes()}
     return page(request, "layout", records)
@@ -137,12 +137,13 @@ def layout(request: Request, by: By, table: str) -> Response:
 @router.get("/{table}/health")
 @needs(Role.READER)
 def health(request: Request, by: By, table: str) -> Response:
-    """The score of the layout, with reasons, and its partitions, worst first."""
+    """Show the layout's score, its reasons, the partitions, and the plan of `optimize`."""
     source = by.table(table)
     records = {
         "table": source.at().details(),
         "health": source.health(),
         "plan": source.optimize(dry_run=True).plan,
+        "may_optimize": by.may_with(table, Role.ADMIN),
     }
     return page(request, "table_health", records)
 
@@ -150,6 +151,6 @@ def health(request: Request, by: By, table: str) -> Response:
 @router.post("/{table}/optimize")
 @needs(Role.ADMIN)
 def optimize(by: By, table: str) -> Response:
-    """Pack small files, as the page says that it would, and show the run."""
+    """Compact small files, as planned on the page of the table's health, and show the run."""
     by.table(table).optimize(budget="10m")
     return RedirectResponse(f"/jobs?table={part(table)}", 303)

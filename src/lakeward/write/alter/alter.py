@@ -1,4 +1,4 @@
-"""One change of a table's definition: checked against the table, its rows and what was staged."""
+"""Checks one change of a table's definition against the table, its rows and staged rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,27 @@ import pyarrow as pa
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.conform import check_required
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.formats.properties import APPEND_ONLY, BLOOM, RETENTION, VECTOR_FRACTION, ZORDER
+from lakeward.formats.base import Format
+from lakeward.formats.properties import (
+    APPEND_ONLY,
+    BLOOM,
+    RETENTION,
+    ROW_TRACKING,
+    SNAPSHOT_AGE,
+    SNAPSHOTS,
+    VECTOR_FRACTION,
+    ZORDER,
+)
 from lakeward.formats.registry import format_of
 from lakeward.log import foreign_keys, heads
-from lakeward.model.constraints import PREFIXES, named_columns, unique_keys
+from lakeward.model.constraints import (
+    PREFIXES,
+    Unique,
+    named_columns,
+    rule_keys,
+    rule_sources,
+    unique_keys,
+)
 from lakeward.model.constraints import foreign_keys as keys_of
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import (
@@ -35,23 +52,28 @@ from lakeward.model.evolution.fit import Misfit
 from lakeward.model.evolution.paths import find
 from lakeward.model.expressions.nodes import Column, Expression, IsNull, columns_in
 from lakeward.model.expressions.where import parse
+from lakeward.write.alter.dependents import warn_of_dependents
 from lakeward.write.plan import retry
 from lakeward.write.plan.change import ALTER, Change, Operation
 from lakeward.write.stage.checks import Checks
 from lakeward.write.stage.evolutions import check_asked
+from lakeward.write.stage.lacking import unguarded
 from lakeward.write.tables.properties import check_properties
 
 _OWN: Final = (
-    *(VECTOR_FRACTION, APPEND_ONLY, BLOOM, RETENTION, ZORDER),
+    *(VECTOR_FRACTION, APPEND_ONLY, BLOOM, RETENTION, ZORDER, SNAPSHOTS, SNAPSHOT_AGE),
     *retry.PROPERTIES.values(),
 )
-"""The table properties that the lake itself gives a meaning."""
+"""The table properties that the lake itself defines."""
+
+_NUMBERING: Final = (EnableFeature("row_tracking"), SetProperty(ROW_TRACKING, "true"))
+"""The alterations after which existing rows get ids."""
 
 Rows: TypeAlias = Callable[[Sequence[str], Expression | None], pa.RecordBatchReader]
-"""Some columns of the rows that the transaction sees, of files that may hold rows of a scope."""
+"""Returns some columns of the rows that the transaction sees, pruned by a condition if given."""
 
 Look: TypeAlias = Callable[[Alteration, Definition], None]
-"""Refuses a change, after which the table has a definition, for the rows that are there."""
+"""Raises if existing rows do not allow a change; called with the change and the new definition."""
 
 HasNew: TypeAlias = Callable[[], bool]
 
@@ -62,8 +84,8 @@ class Altered:
 
     Attributes:
         definition: The definition after the change.
-        looked: Whether the result depends on the existing rows.
-        numbers: Whether existing rows must get ids.
+        looked: Whether existing rows were checked, so that the result depends on them.
+        numbers: Whether ids must be assigned to existing rows.
     """
 
     definition: Definition
@@ -82,8 +104,8 @@ def altered(
         context: The lake's context.
         change: The transaction's pending change of the table.
         asked: The alteration.
-        look: Raises if existing rows do not allow the alteration; called only if that matters.
-        has_new: Whether the transaction itself has written rows.
+        look: Raises if existing rows do not allow the alteration; called only if they matter.
+        has_new: Returns whether the transaction itself has written rows.
     """
     before = change.definition
     if isinstance(asked, SetProperty | UnsetProperty):
@@ -95,16 +117,17 @@ def altered(
     after = kind.alter(before, asked)
     if after != before:
         check_asked(change.head, before, after, asked)
-    looked = after != before and depends_on_rows(asked)
+    looked = after != before and depends_on_rows(asked) and not _has_value(kind, after, asked)
     if looked:
         look(asked, after)
     if after != before:
         _check_staged(change, after, has_new)
+        warn_of_dependents(context, change, asked)
     return Altered(after, looked, numbers=kind.gives_first_ids(before, after))
 
 
 def note(change: Change, asked: Alteration) -> None:
-    """Add a change of the definition to the operations that history shows, all of them as one."""
+    """Add an alteration to the change's operation `ALTER`, which lists all of them in history."""
     for place, operation in enumerate(change.operations):
         if operation.name == ALTER:
             changes = [*operation.parameters["changes"], str(asked)]
@@ -114,12 +137,12 @@ def note(change: Change, asked: Alteration) -> None:
 
 
 def depends_on_rows(asked: Alteration) -> bool:
-    """Whether a change can be made depends on the rows that are there."""
+    """Return whether the existing rows decide if a change can be made."""
     if isinstance(asked, AddColumn) and asked.backfill:
         return True
     if isinstance(asked, AddColumn | SetNullable):
         return not asked.nullable
-    return isinstance(asked, AddConstraint) or asked == EnableFeature("row_tracking")
+    return isinstance(asked, AddConstraint) or asked in _NUMBERING
 
 
 def lacks_values(path: str, table: str) -> InvalidInput:
@@ -159,8 +182,9 @@ def check_rows(
 
 
 def _check_staged(change: Change, after: Definition, has_new: HasNew) -> None:
-    """Refuse a change that rows of the transaction itself, staged before, do not fit."""
+    """Raise `UnsupportedFeature` if rows staged earlier in the transaction do not fit a change."""
     found = format_of(change.head).misfit(change.definition, after, looked=True)
+    found = found or unguarded(change, after)
     if found is not None and has_new():
         raise _staged_before(change, found)
 
@@ -173,10 +197,11 @@ def _staged_before(change: Change, found: Misfit) -> UnsupportedFeature:
 
 
 def _check_references(context: LakeContext, change: Change, asked: Alteration) -> None:
-    """Refuse to change a key that foreign keys refer to."""
+    """Raise `InvalidInput` if a change affects a key that foreign keys refer to."""
     match asked:
         case RenameColumn(path=path) | DropColumn(path=path) | ChangeType(path=path):
-            used = {path}
+            place = find(change.definition.schema, path)
+            used = set() if place.parents else {place.field.name}
         case DropConstraint(name=name):
             key = unique_keys(change.definition).get(name)
             used = set() if key is None else set(key.columns)
@@ -185,6 +210,8 @@ def _check_references(context: LakeContext, change: Change, asked: Alteration) -
     if not used & named_columns(change.definition).keys():
         return
     table = change.head.name
+    if isinstance(asked, RenameColumn):
+        _check_keys_of_policies(change.definition, str(table), used)
     with context.database.read() as session:
         for table_id, constraint in foreign_keys.referring_to(session, table):
             head = heads.by_id(session, table_id)
@@ -198,8 +225,26 @@ def _check_references(context: LakeContext, change: Change, asked: Alteration) -
                 raise InvalidInput(what, hint=hint, **facts)
 
 
+def _check_keys_of_policies(definition: Definition, table: str, renamed: set[str]) -> None:
+    """Raise `InvalidInput` if a renamed column is in a unique key of a policy."""
+    for name, key in rule_keys(definition).items():
+        if isinstance(key, Unique) and renamed & set(key.columns):
+            column, source = min(renamed), rule_sources(definition)[name]
+            reason = f"it is in the key {name} of the policy of {source}"
+            what = f"Column {column} cannot be renamed: {reason}."
+            hint = "Change the policy with lake.set_policy first."
+            raise InvalidInput(what, hint=hint, table=table, column=column, reason=reason)
+
+
+def _has_value(kind: Format, after: Definition, asked: Alteration) -> bool:
+    """Return whether existing rows have a value in the column that an alteration adds."""
+    if not isinstance(asked, AddColumn):
+        return False
+    return kind.fills_older_rows(find(after.schema, asked.path).field)
+
+
 def _check_clustering(context: LakeContext, change: Change, asked: DropColumn) -> None:
-    """Raise if an alteration drops a clustering column of the table."""
+    """Raise `InvalidInput` if an alteration drops a clustering column of the table."""
     name, head = str(change.head.name), change.head
     with context.database.read() as session:
         columns = format_of(head).clustered_by(session, head, change.definition)
@@ -207,7 +252,7 @@ def _check_clustering(context: LakeContext, change: Change, asked: DropColumn) -
     if place.column.name in columns:
         reason = f"the table is clustered by {', '.join(columns)}"
         what = f"Column {place.path} cannot be dropped: {reason}."
-        hint = "Cluster it by others first, with ALTER TABLE … CLUSTER BY on Spark."
+        hint = "Copy the rows to a table that is not clustered: CREATE TABLE … AS SELECT."
         raise InvalidInput(what, hint=hint, table=name, column=place.path, reason=reason)
 
 

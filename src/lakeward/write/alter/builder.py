@@ -7,7 +7,14 @@ from typing import Any, Self
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
-from lakeward.model.constraints import Check, Constraint, ForeignKey, OnViolation, Unique
+from lakeward.model.constraints import (
+    Check,
+    Constraint,
+    ForeignKey,
+    NotNull,
+    OnViolation,
+    Unique,
+)
 from lakeward.model.evolution.alterations import (
     AddColumn,
     AddConstraint,
@@ -34,8 +41,8 @@ class Alter:
     """Changes of one table's definition; every method returns the same object.
 
     Columns may be parts of others: `address.street` is a member of a struct, `items.element.price`
-    one of the elements of a list, `prices.value` the value of a map. No change touches a file that
-    is there: rows that were written before keep their values.
+    is a member of a list's elements, `prices.value` is the value of a map. Existing files are not
+    rewritten, except by `backfill`: existing rows keep their values.
     """
 
     def __init__(self, do: Callable[[Alteration], None]) -> None:
@@ -57,15 +64,15 @@ class Alter:
 
         Args:
             name: The column's name; for a member of a struct its path.
-            type: As `lake.create` takes it: `string`, `decimal(10,2)`, an Arrow type.
+            type: A type, as for `lake.create`: `string`, `decimal(10,2)`, an Arrow type.
             default: A SQL literal, such as `'EUR'` or `0`, that is written from now on if data
                 lacks the column. Existing rows stay null, unless `backfill` is set.
             nullable: Whether a value may be missing. A table with rows accepts a required column
                 only with `backfill`.
             comment: A description.
-            after: The column that it follows; by default it becomes the last one.
-            first: Whether it becomes the first one.
-            backfill: Give the default to existing rows, too. That rewrites their files, or marks
+            after: The column after which to insert it; by default it becomes the last column.
+            first: Whether it becomes the first column.
+            backfill: Set the default in existing rows, too. That rewrites their files, or marks
                 their rows, as `tx.update` does.
 
         Raises:
@@ -88,12 +95,13 @@ class Alter:
         )
 
     def rename_column(self, old: str, new: str) -> Self:
-        """Give a column another name; `new` is its name alone, also for a part of another column.
+        """Rename a column; `new` is a name without a path, also for a part of another column.
 
-        The first rename or drop in a Delta table switches column mapping by name on.
+        The first rename or drop in a Delta table enables column mapping by name.
 
         Raises:
-            InvalidInput: The name is taken, also by case, or a check or a generated column uses it.
+            InvalidInput: The new name is in use, in any case, or a check or a generated column uses
+                the column.
         """
         return self._then(RenameColumn(arguments.text(old, "old"), arguments.text(new, "new")))
 
@@ -101,20 +109,20 @@ class Alter:
         """Drop a column. Older versions of the table still have it.
 
         Raises:
-            InvalidInput: It is required, or the partitioning, a check or a generated column needs
-                it.
+            InvalidInput: The column is required, or the partitioning, a check or a generated column
+                needs it.
         """
         return self._then(DropColumn(arguments.text(name, "name")))
 
     def move_column(self, name: str, *, after: str | None = None, first: bool = False) -> Self:
-        """Put a column behind another one, or first."""
+        """Move a column after another one, or to the first position."""
         place = arguments.optional_text(after, "after")
         return self._then(
             MoveColumn(arguments.text(name, "name"), place, arguments.flag(first, "first"))
         )
 
     def change_type(self, name: str, type: Any) -> Self:  # noqa: A002  the word users know
-        """Give a column a wider type: one that holds all its values.
+        """Change a column's type to a wider one, which can represent all its values.
 
         Raises:
             InvalidInput: The type is narrower, or the format does not widen to it.
@@ -126,7 +134,7 @@ class Alter:
         return self._then(SetNullable(arguments.text(name, "name"), nullable=True))
 
     def set_not_null(self, name: str) -> Self:
-        """Forbid nulls in a column, after a look at the rows that are there.
+        """Forbid nulls in a column, after checking the existing rows.
 
         Raises:
             ConstraintViolation: A value is missing.
@@ -134,12 +142,12 @@ class Alter:
         return self._then(SetNullable(arguments.text(name, "name"), nullable=False))
 
     def set_default(self, name: str, default: str | None) -> Self:
-        """Give a column a default, a SQL literal that is written where data lacks it; or none."""
+        """Set a column's default, a SQL literal for data that lacks the column; None removes it."""
         text = arguments.optional_text(default, "default")
         return self._then(SetDefault(arguments.text(name, "name"), text))
 
     def set_comment(self, name: str | None, comment: str | None) -> Self:
-        """Describe a column, or the table where `name` is None; None removes the comment."""
+        """Set the comment of a column, or of the table if `name` is None; None removes it."""
         path = arguments.optional_text(name, "name")
         return self._then(SetComment(path, arguments.optional_text(comment, "comment")))
 
@@ -160,14 +168,15 @@ class Alter:
         return self._then(UnsetProperty(arguments.text(key, "key")))
 
     def add_constraint(self, name: str, expression: str | Constraint) -> Self:
-        """Add a constraint that every row must satisfy, after a look at the rows that are there.
+        """Add a constraint that every row must satisfy, after checking the existing rows.
 
-        For a unique key, a foreign key and a check that does not refuse rows, that look is part of
-        the commit.
+        For a unique key, a foreign key and a check that does not reject rows, existing rows are
+        checked during the commit.
 
         Args:
-            name: By which it is dropped, and named in errors.
-            expression: A check as SQL, or a `lw.Check`, `lw.Unique` or `lw.ForeignKey`.
+            name: The name by which it is dropped, and shown in errors.
+            expression: A check as SQL, or a `lw.Check`, `lw.Unique`, `lw.ForeignKey` or
+                `lw.NotNull`.
 
         Raises:
             ConstraintViolation: A row does not satisfy it.
@@ -175,7 +184,7 @@ class Alter:
         own = arguments.text(name, "name")
         if isinstance(expression, Check) and expression.on_violation == OnViolation.FAIL:
             expression = expression.expression
-        if isinstance(expression, Check | Unique | ForeignKey):
+        if isinstance(expression, Check | Unique | ForeignKey | NotNull):
             return self._then(AddRule(own, expression))
         return self._then(AddConstraint(own, arguments.text(expression, "expression")))
 
@@ -184,33 +193,35 @@ class Alter:
         return self._then(DropConstraint(arguments.text(name, "name")))
 
     def add_partition_field(self, transform: str) -> Self:
-        """Partition files that are written from now on by one more term, such as `day(ts)`.
+        """Partition files written from now on by one more term, such as `day(ts)`.
 
-        Only Iceberg tables can; older files stay as they are.
+        Only for Iceberg tables; existing files do not change.
         """
         return self._then(AddPartitionField(arguments.text(transform, "transform")))
 
     def drop_partition_field(self, transform: str) -> Self:
-        """No longer partition files by a term. Only Iceberg tables can."""
+        """Stop partitioning files by a term. Only for Iceberg tables."""
         return self._then(DropPartitionField(arguments.text(transform, "transform")))
 
     def enable(self, feature: str) -> Self:
-        """Switch a feature of the format on.
+        """Enable a feature of the format.
 
-        For Delta: `change_data_feed`, `deletion_vectors`, `column_mapping`, `type_widening`.
+        For Delta: `change_data_feed`, `deletion_vectors`, `v2_checkpoint`, `column_mapping`,
+        `type_widening`, `row_tracking`, and `in_commit_timestamps`, which guarded tables have. For
+        Iceberg: `row_lineage`, which is format version 3.
 
         Raises:
-            UnsupportedFeature: Only another engine can; says which.
+            UnsupportedFeature: Only another engine can enable it.
         """
         return self._then(EnableFeature(arguments.text(feature, "feature")))
 
     def sql(self, clause: str) -> Self:
-        """Make the changes of a clause of ALTER TABLE, as Spark and Iceberg write it.
+        """Apply the changes of a clause of ALTER TABLE, in the syntax of Spark and Iceberg.
 
         `table.alter().sql("ADD COLUMN currency string AFTER amount").commit()`
 
         Raises:
-            InvalidInput: It cannot be understood; says where.
+            InvalidInput: The clause cannot be parsed; the message says where.
         """
         from lakeward.model.evolution.clauses import parse_clause
 
@@ -219,7 +230,7 @@ class Alter:
         return self
 
     def apply(self, change: Alteration) -> Self:
-        """Make a change that is given as a value."""
+        """Apply a change that is given as an object."""
         return self._then(change)
 
     def _then(self, change: Alteration) -> Self:

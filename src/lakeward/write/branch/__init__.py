@@ -1,1 +1,1 @@
-"""Working copies of tables that engines write before one commit takes their result."""
+"""Working copies of tables, which engines write; one commit then takes over the changes."""

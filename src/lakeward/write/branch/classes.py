@@ -1,4 +1,4 @@
-"""The class of branches for each format."""
+"""The branch class of each format."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _CLASSES: dict[str, type[Branch]] = {"delta": DeltaBranch, "iceberg": IcebergBra
 
 
 def branch_class(format: str) -> type[Branch]:  # noqa: A002  the name users know
-    """The class whose `open` makes branches of tables in this format."""
+    """Return the class whose `open` creates branches of tables in this format."""
     return _CLASSES[format]

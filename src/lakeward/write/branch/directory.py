@@ -1,7 +1,8 @@
-"""Directories of branches: recorded in the store before they are made, cleaned up by these rows.
+"""Directories of branches: recorded in the store before they are made, deleted by these records.
 
-Nothing is deleted by age. When the transaction of a branch is over, its directory is deleted, but
-for the files that its commit needs. For processes that died the next one to open the lake does so.
+Nothing is deleted by age. When the transaction of a branch has ended, its directory is deleted,
+except for the files that its commit needs. If the process died, the next one that opens the lake
+deletes it.
 """
 
 from __future__ import annotations
@@ -28,31 +29,33 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 PREFIX: Final = "txn-"
-"""Prefix of the directory of a transaction's branch; the transaction's id follows."""
+"""Prefix of the directory of a transaction's branch; the transaction's id and a token follow."""
 SCRATCH: Final = "_lakeward/scratch"
-"""Where transactions keep files that no commit needs."""
+"""The directory for files of transactions that no commit needs."""
 NAMED_PREFIX: Final = "branch-"
 """Prefix of the directory of a named branch; an id follows."""
 
 
 def note(context: LakeContext, owner: str, head: Head) -> str:
-    """Record a transaction's branch of a table before it is made; returns its directory."""
-    plain = f"{PREFIX}{owner}"
+    """Record a transaction's branch of a table before it is made; return its directory.
+
+    Its name has a token, since another process may open the same transaction again.
+    """
+    directory = f"{PREFIX}{owner}-{secrets.token_hex(4)}"
     with context.database.write(durable=context.database.is_remote) as session:
         if head.table_id:
             # Vacuum holds this lock while it retires versions.
             heads.share(session, head.table_id)
             retired.check(session, head, head.version)
-        # A process may have died under the same id, if users choose ids.
-        for directory in (plain, f"{plain}-{secrets.token_hex(4)}"):
-            if branches.insert(session, _row(context, owner, head, directory, None)):
-                return directory
-    message = f"two tokens for {plain} were the same"
-    raise AssertionError(message)
+        branches.insert(session, _row(context, owner, head, directory, None))
+    return directory
 
 
 def note_scratch(context: LakeContext, owner: str) -> str:
-    """Record a directory of a transaction before it is made; no commit needs what is in it."""
+    """Record a transaction's scratch directory before it is created; return its path.
+
+    No commit refers to the files in it, so they can be deleted when the transaction has ended.
+    """
     place = f"{SCRATCH}/{PREFIX}{owner}-{secrets.token_hex(4)}"
     row = LoggedBranch(0, place, owner, None, 0, context.actor, now_ms())
     with context.database.write(durable=context.database.is_remote) as session:
@@ -68,14 +71,17 @@ def clear_scratch(context: LakeContext, place: str) -> None:
 
 
 def note_named(context: LakeContext, session: Session, name: str, owner: str, head: Head) -> None:
-    """Record a table of a named branch, whose name is free."""
+    """Record a table of a named branch, whose name must be unused."""
     branches.insert(session, _row(context, owner, head, f"{NAMED_PREFIX}{owner}", name))
 
 
 def needed(
     head: Head, directory: str, added: Iterable[DataFile], changes: Iterable[DataFile]
 ) -> list[str]:
-    """The files of a branch's directory that a commit needs: added ones, vectors, change files."""
+    """Return the files in a branch's directory that a commit needs.
+
+    These are added files, their deletion vectors, and change files.
+    """
     inside, paths = f"{directory}/", dict[str, None]()
     for file in added:
         paths[file.path] = None
@@ -87,7 +93,7 @@ def needed(
 
 
 def clear(context: LakeContext, head: Head, directory: str, keep: Collection[str] = ()) -> None:
-    """Delete all files in a branch's directory, except for `keep`, and the branch's row."""
+    """Delete all files in a branch's directory, except for `keep`, and the branch's record."""
     place, storage = f"{head.location}/{directory}", context.storage
     if keep:
         inside = f"/{directory}/"
@@ -99,10 +105,13 @@ def clear(context: LakeContext, head: Head, directory: str, keep: Collection[str
         branches.delete(session, head.table_id, _noted(head, directory))
 
 
-def sweep(context: LakeContext) -> None:
-    """Clean up branches of transactions that are over; what fails is left for the next call."""
+def sweep(context: LakeContext, owner: str | None = None) -> None:
+    """Delete the directories of branches whose transactions have ended, all or those of one owner.
+
+    Files that the log has are kept. Failures are logged; the next call tries again.
+    """
     with context.database.read() as session:
-        left = branches.ended(session)
+        left = [b for b in branches.ended(session) if owner is None or b.owner == owner]
     for branch in left:
         try:
             _sweep(context, branch)
@@ -136,7 +145,7 @@ def _is_open(session: Session, branch: LoggedBranch) -> bool:
 
 
 def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
-    """The files that the branch's commit needs; none where its transaction has no commit."""
+    """Return the files that the branch's commit needs; none if its transaction has no commit."""
     for _, table_id, version in commits.members(session, branch.owner):
         if table_id == branch.table_id:
             added = [f.file for f in files.added_at(session, table_id, version)]
@@ -153,15 +162,18 @@ def _row(
 
 
 def _noted(head: Head, directory: str) -> str:
-    """The directory as the store records it.
+    """Return the directory as the store records it.
 
-    It includes the table's location where the table is not in the log yet.
+    It includes the table's location if the table is not in the log yet.
     """
     return f"{head.location}/{directory}" if head.table_id == 0 else directory
 
 
 def _sweep_made(context: LakeContext, branch: LoggedBranch) -> None:
-    """Clean up the branch of a table that its transaction did not create in the end."""
+    """Delete the directory of a branch of a table that was new in the transaction.
+
+    If the table was created, the files that its first commit needs are kept.
+    """
     location, _, directory = branch.directory.rpartition("/")
     with context.database.read() as session:
         if _is_open(session, branch):

@@ -1,4 +1,4 @@
-"""Applies the rules of `tx.alter` to definitions that others changed on a named branch."""
+"""Applies the rules of `tx.alter` to definitions that other engines changed on a named branch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lakeward.engines.arrow.conform import check_required
 from lakeward.formats.net import Net
 from lakeward.formats.registry import format_of
 from lakeward.log import files
+from lakeward.model.constraints import PREFIXES
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration, SetNullable
 from lakeward.model.evolution.between import changes_between
@@ -23,15 +24,16 @@ from lakeward.write.branch.base import Branch
 from lakeward.write.plan.change import Change
 
 
-def check_evolution(context: LakeContext, branch: Branch, change: Change, net: Net) -> None:
-    """Raise if `tx.alter` could not have made the branch's definition from the table's.
+def check_evolution(context: LakeContext, branch: Branch, change: Change, net: Net) -> Net:
+    """Return the branch's net effect, if `tx.alter` could have made its definition.
 
-    Raises `InvalidInput` or a subclass, with the column and the reason; rows of the branch are read
-    if a change depends on them.
+    Keys and other constraints of the result have the new names of columns. Raises `InvalidInput` or
+    a subclass, with the column and the reason; rows of the branch are read if a change depends on
+    them, and then rows that others add to the table are a conflict.
     """
     new, table = net.definition, str(change.head.name)
     if new is None:
-        return
+        return net
     asked = changes_between(change.definition, new, format_of(change.head).keeps)
 
     def rows(columns: Sequence[str], _: object) -> pa.RecordBatchReader:
@@ -50,6 +52,12 @@ def check_evolution(context: LakeContext, branch: Branch, change: Change, net: N
     for one in asked:
         found = altered(context, step, one, look, lambda: False)
         step = replace(step, definition=found.definition)
+        if found.looked and None not in change.scopes:
+            # Rows that others add meanwhile would not have been looked at.
+            change.scopes.append(None)
+    held = {k: v for k, v in step.definition.properties.items() if k.startswith(PREFIXES)}
+    others = {k: v for k, v in new.properties.items() if not k.startswith(PREFIXES)}
+    return replace(net, definition=replace(new, properties={**others, **held}))
 
 
 def _rows(

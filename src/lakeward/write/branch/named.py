@@ -1,20 +1,29 @@
 """Named branches: working copies of tables that outlive the process that made them.
 
-A branch is made from one cut over its tables, worked on by any engine, compared with the lake, and
-published as one transaction or dropped. The transaction that publishes it has the branch's own id,
-so it commits once, however often and by whomever publishing is tried.
+A branch is made from one cut over its tables, written by any engine, compared with the lake, and
+published as one transaction or dropped. The transaction that publishes a branch has the branch's
+id, so it commits once, however often and by whichever process publishing is tried.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.engines.datafusion import write_difference
-from lakeward.errors import AlreadyExists, Conflict, InvalidInput, InvalidName, NotFound
+from lakeward.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidInput,
+    InvalidName,
+    LakewardError,
+    NotFound,
+    OutcomeUnknown,
+    StoreError,
+)
 from lakeward.formats.delta.changes import Difference
 from lakeward.formats.net import Net
 from lakeward.log import audit, branches, catalog, commits, definitions, heads
@@ -26,11 +35,13 @@ from lakeward.model.commit import Head, Isolation, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.storage.base import Storage
+from lakeward.write.branch import ending
 from lakeward.write.branch.base import Branch, Differ
 from lakeward.write.branch.classes import branch_class
 from lakeward.write.branch.directory import note_named, sweep
 from lakeward.write.branch.evolution import check_evolution
 from lakeward.write.commit import conflict, publications
+from lakeward.write.commit.outcome import happened
 from lakeward.write.commit.publications import follow_all
 from lakeward.write.plan.change import Change
 from lakeward.write.stage.added_files import check_rows
@@ -42,19 +53,19 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class BranchDiff:
-    """What publishing a branch would do to one table.
+    """The changes that publishing a branch would make to one table.
 
     Attributes:
-        table: Its name.
+        table: The table's name.
         base_version: The version that the branch was made from.
         version: The table's newest version.
-        operations: What was done on the branch, in order.
+        operations: The operations on the branch, in order.
         files_added: How many files would be added.
         files_removed: How many files would be removed.
         rows_added: Rows in the files that would be added, without deleted ones.
         rows_removed: Rows in the files that would be removed.
         is_evolved: Whether columns or properties would change.
-        conflict: The conflicting change of others since then; None where there is none.
+        conflict: A change since the base version that conflicts; None if there is none.
     """
 
     table: str
@@ -71,7 +82,7 @@ class BranchDiff:
 
 @dataclass(frozen=True, slots=True)
 class NamedBranch:
-    """A named branch as the store knows it: its tables, each with its working copy."""
+    """A named branch as recorded in the store: its tables, each with its working copy."""
 
     name: str
     owner: str
@@ -81,10 +92,10 @@ class NamedBranch:
 
 
 def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> NamedBranch:
-    """Make a branch of tables, all at one cut.
+    """Create a branch of tables, all at one cut.
 
     Raises `InvalidName`, `TableNotFound`, `AlreadyExists`, and `UnsupportedFeature` for a table
-    that cannot be branched; then nothing was made.
+    that cannot be branched; then nothing was created.
     """
     if not _NAME.fullmatch(arguments.text(name, "name")):
         what = f"{name!r} is not a name for a branch."
@@ -115,9 +126,9 @@ def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> Name
 
 
 def get(context: LakeContext, name: str) -> NamedBranch:
-    """A named branch; tables that its maker did not finish are finished first.
+    """Return a named branch, after completing tables whose creation was interrupted.
 
-    Raises `NotFound` if there is none of this name, or it was published.
+    Raises `NotFound` if there is no branch of this name, or it was published.
     """
     with context.database.read() as session:
         rows = [r for r in branches.named(session) if r.name == name]
@@ -134,7 +145,7 @@ def get(context: LakeContext, name: str) -> NamedBranch:
 
 
 def diff(context: LakeContext, branch: NamedBranch) -> list[BranchDiff]:
-    """What publishing the branch would do to each of its tables, and what conflicts with it."""
+    """Return the changes that publishing the branch would make to each table, and conflicts."""
     follow_all(context)
     return [_diff(context, table) for table in branch.tables.values()]
 
@@ -142,10 +153,10 @@ def diff(context: LakeContext, branch: NamedBranch) -> list[BranchDiff]:
 def stage(
     context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
 ) -> dict[TableName, Net]:
-    """Make the changes on a branch part of `tx`, a new transaction of the branch's own id.
+    """Add the changes on a branch to `tx`, a new transaction that has the branch's id.
 
     New rows are checked like appended ones: raises `ConstraintViolation`. `differ` compares rows
-    for the change feed of several statements; delta-rs when None.
+    for the change feed of several statements; delta-rs when None. Returns the changes by table.
     """
     out: dict[TableName, Net] = {}
     differ = differ or _delta_rs_differ(context.storage)
@@ -153,14 +164,14 @@ def stage(
         net = out[name] = table.net(evolve=True, differ=differ)
         if not net.is_empty:
             change = tx._begin_at(*_under_policy(context, table))
-            check_evolution(context, table, change, net)
+            net = out[name] = check_evolution(context, table, change, net)
             table.fill(change, net)
             _check_new(context, change, net)
     return out
 
 
 def _under_policy(context: LakeContext, table: Branch) -> tuple[Head, Definition]:
-    """Return the base of a branch, with the policies that match its table now."""
+    """Return head and definition of a branch's base, with the policies that match it now."""
     with context.database.read() as session:
         now = heads.ever_by_id(session, table.head.table_id)
         definition = context.governed(session, now, replace(table.definition, rules=()))
@@ -168,33 +179,80 @@ def _under_policy(context: LakeContext, table: Branch) -> tuple[Head, Definition
 
 
 def publish(
-    context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
+    context: LakeContext,
+    begin: Callable[[], Transaction],
+    branch: NamedBranch,
+    differ: Differ | None,
+    sources: Mapping[str, Sequence[str]],
 ) -> CommitResult:
-    """Commit all changes on a branch as `stage` does, and clean up after it."""
+    """Commit all changes on a branch, and delete the working copies.
+
+    `begin` returns a new transaction that has the branch's id. If another process has published the
+    branch, return the result of that. Raises `NotFound` if the branch was dropped.
+    """
+    tx = begin()
     if tx._is_replay():
         return tx.commit()
     try:
+        tx._register(lambda session: ending.check_exists(session, branch.name, branch.owner))
         staged = stage(context, tx, branch, differ)
+        _note_sources(context, tx, branch, staged, sources)
+        # With this, a branch without changes is ratified too, so that it ends once.
+        tx.on_ratify(lambda session: catalog.leave_branch(session, branch.name))
         result = tx.commit()
+    except LakewardError as error:
+        tx.rollback()
+        if isinstance(error, OutcomeUnknown | StoreError) or not happened(context, branch.owner):
+            raise
+        # Another process published and deleted the branch while this one read it.
+        return publish(context, begin, branch, differ, sources)
     except BaseException:
         tx.rollback()
         raise
-    with context.database.write() as session:
-        catalog.leave_branch(session, branch.name)
-    for name, table in branch.tables.items():
-        table.tidy(staged[name])
+    sweep(context, branch.owner)
     return result
 
 
+def _note_sources(
+    context: LakeContext,
+    tx: Transaction,
+    branch: NamedBranch,
+    staged: Mapping[TableName, Net],
+    sources: Mapping[str, Sequence[str]],
+) -> None:
+    """Record for lineage the sources of a branch's rows that its user has given."""
+    known = {TableName.parse(name): list(given) for name, given in sources.items()}
+    unknown = next((str(name) for name in known if name not in branch.tables), None)
+    if unknown is not None:
+        what = f"Branch {branch.name} has no table {unknown}, for which sources are given."
+        raise InvalidInput(what, table=unknown)
+    for name, net in staged.items():
+        if name in known:
+            with context.database.read() as session:
+                tables = [s for s in known[name] if _is_table(session, s)]
+            files = [s for s in known[name] if s not in tables]
+            tx.sources(str(name), tables=tables, files=files)
+        elif net.added:
+            tx.note_branch(str(name), branch.name)
+
+
+def _is_table(session: Session, source: str) -> bool:
+    try:
+        return heads.find(session, TableName.parse(source)) is not None
+    except InvalidName:
+        return False
+
+
 def drop(context: LakeContext, branch: NamedBranch) -> None:
-    """Delete a branch and all files written on it."""
+    """Delete a branch and all files written on it.
+
+    Raises `NotFound` if it was published or dropped before, `Conflict` if it is published now.
+    """
+    tables = [table.head for table in branch.tables.values()]
     with context.database.write() as session:
-        for table in branch.tables.values():
-            if heads.by_id(session, table.head.table_id) is not None:
-                head = heads.lock(session, table.head.table_id, table.head.name)
-                _audit(context, session, head, "DROP BRANCH", {"branch": branch.name})
+        for head in ending.close(context, session, branch.name, branch.owner, tables):
+            _audit(context, session, head, "DROP BRANCH", {"branch": branch.name})
         catalog.leave_branch(session, branch.name)
-        branches.unname(session, branch.owner)
     for table in branch.tables.values():
         table.discard()
 
@@ -225,7 +283,7 @@ def _diff(context: LakeContext, table: Branch) -> BranchDiff:
 
 
 def _begin(context: LakeContext, session: Session, row: LoggedBranch, head: Head) -> None:
-    """Begin a table's branch at its locked head, so that all tables are at one cut."""
+    """Make a table's branch at its locked head, so that all tables are at one cut."""
     if head.guarded:
         head = publications.take_over_or_refuse(context, session, head)
     branches.rebase(session, row.table_id, row.directory, head.version)
@@ -235,13 +293,18 @@ def _begin(context: LakeContext, session: Session, row: LoggedBranch, head: Head
 
 
 def _check_new(context: LakeContext, change: Change, net: Net) -> None:
-    """Check rows that another engine wrote."""
+    """Check the rows that other engines wrote against the table's constraints.
+
+    A file that only gets another deletion vector has no new rows.
+    """
     after = replace(change, definition=change.new_definition or change.definition)
-    check_rows(context.storage, after, [f for f in net.added if f.deletion_vector is None])
+    known = {f.file.path for f in net.removed}
+    new = [f for f in net.added if f.deletion_vector is None or f.path not in known]
+    check_rows(context.storage, after, new)
 
 
 def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Branch:
-    """The working copy of one table of a named branch, at the branch's base version."""
+    """Return the working copy of one table of a named branch, at the branch's base version."""
     now = heads.ever_by_id(session, row.table_id)
     made = commits.one(session, row.table_id, row.base_version)
     number, recorded = definitions.at(session, row.table_id, row.base_version)
@@ -265,7 +328,7 @@ def _audit(
 
 
 def _delta_rs_differ(storage: Storage) -> Differ:
-    """A differ that runs in delta-rs with the lake's own storage options."""
+    """Return a differ that runs in delta-rs with the lake's own storage options."""
 
     def write(task: Difference) -> None:
         options = storage.delta_options()

@@ -1,59 +1,131 @@
-"""Commits of clients of the Iceberg REST catalog, as changes of a transaction of the lake.
+"""Stages commits of Iceberg REST clients as changes of a transaction of the lake.
 
-A client has written data files and manifests into the table's directory, and asks to move the table
-to a snapshot that lists them. The files that come and go by that are found by comparing manifests,
+A client has written data files and manifests into the table's directory, and requests that the
+snapshot that lists them becomes current. Added and removed files are found by comparing manifests,
 as for a branch, and become a change that is checked and ratified like every other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import (
-    Conflict,
     CorruptTable,
+    FileMissing,
     InvalidInput,
     LakewardError,
-    UnsupportedFeature,
+    StorageError,
 )
 from lakeward.formats.iceberg import metadata
-from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.defining import check_limits
+from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.foreign_avro import check_avro
 from lakeward.formats.iceberg.listing import ManifestReader
 from lakeward.formats.iceberg.private import is_data
-from lakeward.formats.iceberg.publication import metadata_name
 from lakeward.formats.iceberg.requests import TableCommit, applied
+from lakeward.formats.iceberg.summary import SNAPSHOT_ID, properties_of
 from lakeward.formats.net import Net
-from lakeward.log import catalog, heads
 from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.names import TableName
 from lakeward.write.branch.iceberg import IcebergBranch
-from lakeward.write.commit import publications
 from lakeward.write.plan.change import Operation
 from lakeward.write.stage.added_files import check_rows
+from lakeward.write.stage.checks import check_deletable
+from lakeward.write.tables.properties import check_properties
 
 if TYPE_CHECKING:
     from lakeward.write.transaction.transaction import Transaction
 
 
+_PUBLISHED: Final = (2, 3)
+"""The format versions that the lake writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client's commit, compared with the current state of the table.
+
+    Attributes:
+        head: The table.
+        commit: The commit that the client requests.
+        before: The table's document.
+        newest: The document after the commit.
+        as_written: Whether the client's own metadata becomes the table's, because the lake does not
+            write such commits itself: changes of definitions and refs, delete files, files outside.
+    """
+
+    head: Head
+    commit: TableCommit
+    before: Document
+    newest: Document
+    as_written: bool
+
+
+def compare(context: LakeContext, head: Head, commit: TableCommit, *, trusted: bool) -> Asked:
+    """Compare a client's commit with the table.
+
+    Args:
+        context: The lake.
+        head: The table.
+        commit: The commit that the client requests.
+        trusted: Whether the client may add files outside of the table's directory.
+
+    Raises:
+        Conflict: A requirement of the commit no longer holds.
+        InvalidInput: The commit does not fit the table, refers to metadata of others, or sets a
+            property to a value that the lake cannot use.
+    """
+    check_settings(commit.properties)
+    before = metadata.document_of(context, head)
+    newest = applied(before, commit, str(head.name))
+    as_written = not commit.changes_rows_only or newest.format_version not in _PUBLISHED
+    if not as_written:
+        as_written = _is_unusual(context, head, before, newest, trusted=trusted)
+    return Asked(head, commit, before, newest, as_written)
+
+
+def check_settings(properties: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` if a client sets a property to a value that the lake cannot use."""
+    check_limits(check_properties(properties))
+
+
+def _is_unusual(
+    context: LakeContext, head: Head, before: Document, newest: Document, *, trusted: bool
+) -> bool:
+    """Return whether a snapshot adds delete files, or files outside of the table's directory."""
+    path = context.storage.path_of
+    root = f"{path(context.storage.uri(head.location))}/"
+    source = ManifestReader(inside(context, head, before), root)
+    known = source.manifests(before.current)
+    with blaming_client(head.name):
+        after = source.manifests(newest.current)
+        new = [m for place, m in after.items() if place not in known]
+        if any(not is_data(m) for m in new):
+            return True
+        files = (e.data_file.file_path for m in new for e in source.entries(m)) if trusted else ()
+        return any(not path(file).startswith(root) for file in files)
+
+
 @dataclass
 class RemoteChange(IcebergBranch):
-    """What a client's snapshot does to a table, without a directory of its own."""
+    """The change that a client's snapshot makes to a table; it has no working copy."""
 
     newest: Document | None = None
 
     def look(self) -> Net:
-        """The files that come and go by the client's snapshot."""
+        """Return the files that the client's snapshot adds and removes."""
         assert self.newest is not None  # noqa: S101  as it is made
         base = metadata.document_of(self.context, self.head)
-        read = _inside(self.context, self.head, base)
-        # Everything that the lake has itself is read here, so what fails below is the client's.
-        with _blaming_client(self.head.name):
+        read = inside(self.context, self.head, base)
+        # The lake's own metadata is read here, so errors below are due to the client's.
+        with blaming_client(self.head.name):
             net = self._between(base, self.newest, read)
         for file in net.added:
             if is_full(file.path) or ".." in file.path.split("/"):
@@ -62,100 +134,35 @@ class RemoteChange(IcebergBranch):
         return net
 
 
-def stage(context: LakeContext, tx: Transaction, head: Head, commit: TableCommit) -> None:
-    """Make a client's commit of rows a part of a transaction; its rows are checked.
+def stage(context: LakeContext, tx: Transaction, asked: Asked) -> None:
+    """Add a client's commit of rows to a transaction, after checking its rows.
 
     Raises:
-        Conflict: What the commit requires does not hold any more.
-        InvalidInput: It names files that are not the table's, or does not fit the table.
-        ConstraintViolation: Rows that a constraint refuses.
+        InvalidInput: The commit has files outside of the table, or missing or damaged ones.
+        UnsupportedFeature: The table is append-only, and the commit removes rows.
+        ConstraintViolation: A row violates a constraint.
     """
+    head, newest = asked.head, asked.newest
     with context.database.read() as session:
         definition = context.definition(session, head)
     RemoteChange.check(definition, str(head.name))
-    newest = applied(metadata.document_of(context, head), commit, str(head.name))
     change_of = RemoteChange(context, head, definition, "", newest=newest)
-    net = change_of.net()
+    with blaming_files(head.name):
+        net = change_of.net()
     if net.is_empty:
         return
     change = tx._begin_at(head, definition)
-    # What a client compared its commit with is this version, and no later one.
-    change.exact = commit.requires_base
+    if net.removed and net.data_change:
+        check_deletable(change)
+    # The client based its commit on this version, and not on a later one.
+    change.exact = asked.commit.requires_base
+    # Clients refer to their snapshot by the id that they chose.
+    change.extra = {SNAPSHOT_ID: newest.current_id}
+    change.properties = properties_of(newest.current)
     operations = [Operation(_operation(newest), {"client": "Iceberg REST"})]
     change_of.fill(change, net, operations)
-    check_rows(context.storage, change, [f for f in net.added if f.deletion_vector is None])
-
-
-def adds_delete_files(context: LakeContext, head: Head, commit: TableCommit) -> bool:
-    """Whether a commit deletes rows by files that name them, which the lake does not publish."""
-    base = metadata.document_of(context, head)
-    newest = applied(base, commit, str(head.name))
-    source = ManifestReader(_inside(context, head, base), "")
-    before = source.manifests(base.current)
-    with _blaming_client(head.name):
-        after = source.manifests(newest.current)
-    return any(not is_data(m) for place, m in after.items() if place not in before)
-
-
-def swap(context: LakeContext, head: Head, commit: TableCommit) -> Head:
-    """Commit what the lake cannot publish itself, as the engine behind the client wrote it.
-
-    That is what changes the table's definition, and what deletes rows by delete files.
-
-    The pointer moves and the log records the commit in one database transaction.
-
-    Raises:
-        Conflict: Another writer committed meanwhile.
-        UnsupportedFeature: The table becomes one that the lake cannot read, or has constraints
-            that new rows would have to be checked by.
-    """
-    with context.database.read() as session:
-        definition = context.definition(session, head)
-    if commit.changes_rows and (definition.constraints or definition.rules):
-        what = f"Table {head.name} has constraints, by which rows of this commit are not checked."
-        hint = "Commit columns and rows one after the other, and rewrite files to delete rows."
-        raise UnsupportedFeature(what, hint=hint, table=str(head.name))
-    before = metadata.document_of(context, head)
-    newest = applied(before, commit, str(head.name))
-    _check_location(context, head, newest)
-    _check_files(context, head, before, newest)
-    place = metadata_name(context.storage.uri(head.location), before.location)
-    document = replace(newest, location=place)
-    name = place.rpartition("/")[2]
-    context.storage.put(f"{head.location}/{METADATA_DIRECTORY}/{name}", document.encode())
-    with context.database.write() as session:
-        locked = heads.lock(session, head.table_id, head.name)
-        if locked.pointer != before.location or not catalog.swap(
-            session, head.name, before.location, place
-        ):
-            what = f"Somebody else committed to table {head.name} meanwhile."
-            raise Conflict(what, hint="Load the table, and commit again.", table=str(head.name))
-        return publications.take_over_or_refuse(context, session, locked, actor=context.actor)
-
-
-def _check_location(context: LakeContext, head: Head, newest: Document) -> None:
-    """Refuse to move a table, and snapshots whose lists are not in its directory."""
-    root = context.storage.uri(head.location)
-    places = [str(newest.body.get("location"))]
-    if newest.current is not None:
-        places.append(str(newest.current.get("manifest-list")))
-    path = context.storage.path_of
-    if any(not f"{path(place)}/".startswith(f"{path(root)}/") for place in places):
-        what = f"The commit names places outside of the directory of {head.name}."
-        raise InvalidInput(what, table=str(head.name))
-
-
-def _check_files(context: LakeContext, head: Head, base: Document, newest: Document) -> None:
-    source = ManifestReader(_inside(context, head, base), "")
-    check_new_files(
-        context,
-        head.name,
-        head.location,
-        _inside(context, head, base),
-        newest,
-        source.manifests(base.current),
-        base.all_snapshots(),
-    )
+    with blaming_files(head.name):
+        check_rows(context.storage, change, [f for f in net.added if f.deletion_vector is None])
 
 
 def check_new_files(
@@ -166,28 +173,34 @@ def check_new_files(
     newest: Document,
     known: Collection[str] = (),
     before: Collection[int] = (),
+    *,
+    anywhere: bool = False,
 ) -> None:
-    """Refuse new snapshots that list files outside of the table's directory."""
+    """Raise `InvalidInput` if new snapshots list files outside of the table's directory.
+
+    `known` are paths of manifests not to check, and `before` ids of existing snapshots. With
+    `anywhere` such files are allowed; the manifests are read and checked anyway.
+    """
     path = context.storage.path_of
     root = f"{path(context.storage.uri(location))}/"
     source = ManifestReader(read, root)
     for number, snapshot in newest.all_snapshots().items():
         if number in before:
             continue
-        with _blaming_client(name):
+        with blaming_client(name):
             listed = source.manifests(snapshot)
             new = [e for p, m in listed.items() if p not in known for e in source.entries(m)]
             is_inside = all(path(e.data_file.file_path).startswith(root) for e in new)
-        if not is_inside:
+        if not is_inside and not anywhere:
             what = f"The commit adds a file outside of the directory of {name}."
             raise InvalidInput(what, table=str(name))
 
 
 @contextmanager
-def _blaming_client(name: TableName) -> Generator[None]:
-    """Raise `InvalidInput` where manifests of a client are missing, or are none.
+def blaming_client(name: TableName) -> Generator[None]:
+    """Raise `InvalidInput` if manifests of a client are missing or malformed.
 
-    Decoders raise errors of many kinds for bytes that are no Avro.
+    Decoders raise errors of many kinds for bytes that are not Avro.
     """
     try:
         yield
@@ -201,7 +214,23 @@ def _blaming_client(name: TableName) -> Generator[None]:
         raise InvalidInput(what, table=str(name)) from error
 
 
-def _inside(context: LakeContext, head: Head, base: Document) -> Callable[[str], bytes]:
+@contextmanager
+def blaming_files(name: TableName) -> Generator[None]:
+    """Raise `InvalidInput` if data files of a client are missing, or cannot be read."""
+    try:
+        yield
+    except (FileMissing, CorruptTable) as error:
+        what = f"A data file of the commit to table {name} cannot be read: {error.what}"
+        raise InvalidInput(what, table=str(name)) from error
+    except StorageError as error:
+        if isinstance(error.__cause__, pa.ArrowInvalid):
+            what = f"A data file of the commit to table {name} is not Parquet."
+            raise InvalidInput(what, table=str(name)) from error
+        raise
+
+
+def inside(context: LakeContext, head: Head, base: Document) -> Callable[[str], bytes]:
+    """Return a reader of metadata files that are the table's, or in its directory."""
     known = {m.manifest_path for m in metadata.manifests_of(context, base)}  # type: ignore[attr-defined]
     if base.current is not None:
         known.add(base.current["manifest-list"])
@@ -211,7 +240,10 @@ def _inside(context: LakeContext, head: Head, base: Document) -> Callable[[str],
 def reader_inside(
     context: LakeContext, table: TableName, location: str, known: Collection[str] = ()
 ) -> Callable[[str], bytes]:
-    """Reads metadata that the table has, or that lies in its directory, and nothing else."""
+    """Return a reader of metadata files that are in `known` or in the table's directory.
+
+    For other files it raises `InvalidInput`.
+    """
     read, path = metadata.reader(context), context.storage.path_of
     root = f"{path(context.storage.uri(location))}/"
 

@@ -1,8 +1,7 @@
-"""Tables that a client of the Iceberg REST catalog stages, and creates with or without rows.
+"""Creates tables that a client of the Iceberg REST catalog has staged, with or without rows.
 
-The client has asked for the metadata of a new table, has written files to the place that it names,
-and commits both. The table is adopted from that one document, so it is there with its rows or not
-at all.
+The client has requested the metadata of a new table, has written files to the location in it, and
+commits both. The table is adopted from that one document, so it exists with its rows or not at all.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import replace
+from typing import Final
 
 import orjson
 
@@ -19,24 +19,42 @@ from lakeward.formats.iceberg.definition import CREATED
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.publication import metadata_name
 from lakeward.log import policies
+from lakeward.log.database import Session
 from lakeward.model.names import TableName
-from lakeward.write.branch.remote import check_new_files, reader_inside
+from lakeward.write.branch.remote import check_new_files, check_settings, reader_inside
+from lakeward.write.commit.once import is_first
 from lakeward.write.tables.adopt import adopt
+from lakeward.write.tables.own_policy import own_fields, taken_over
+
+_FORMAT: Final = "iceberg"
 
 
 def new_place(name: TableName) -> str:
-    """A directory of the warehouse for a table that a client creates; no two get the same."""
+    """Return a new directory of the warehouse for a table that a client creates."""
     return f"{_directory(name)}-{secrets.token_hex(6)}"
 
 
-def create_staged(context: LakeContext, name: TableName, document: Document) -> None:
-    """Create a table from the first document that a client made up.
+def create_staged(
+    context: LakeContext,
+    name: TableName,
+    document: Document,
+    key: str | None,
+    what: str,
+    *,
+    trusted: bool = False,
+) -> None:
+    """Create a table from the first document that a client built; with a key only once.
+
+    `what` identifies the client's request, for the key. A trusted client may add data files outside
+    of the table's directory.
 
     Raises:
-        InvalidInput: The document names places that are not the table's.
-        UnsupportedFeature: Policies have constraints by which its rows would have to be checked.
+        InvalidInput: The document refers to locations outside of the table's, or has a property
+            with a value that the lake cannot use.
+        UnsupportedFeature: Policies have constraints, against which its rows are not checked.
         AlreadyExists: There is a table of this name.
     """
+    check_settings(document.properties)
     with context.database.read() as session:
         rules = policies.for_table(session, name)
     if document.current is not None and any(rule.policy.constraints for rule in rules):
@@ -47,14 +65,28 @@ def create_staged(context: LakeContext, name: TableName, document: Document) -> 
     if not re.fullmatch(rf"{re.escape(_directory(name))}-[0-9a-f]{{12}}", location):
         what = f"The commit creates table {name} at a place that the lake did not choose."
         raise InvalidInput(what, table=str(name))
-    check_new_files(context, name, location, reader_inside(context, name, location), document)
+    read = reader_inside(context, name, location)
+    check_new_files(context, name, location, read, document, anywhere=trusted)
     place = metadata_name(context.storage.uri(location))
     by = {"at_ms": document.body["last-updated-ms"], "actor": context.actor}
-    properties = {**document.properties, CREATED: orjson.dumps(by).decode()}
+    taken = taken_over(_FORMAT, name, own_fields(_FORMAT, None), rules)
+    properties = {**taken, **document.properties, CREATED: orjson.dumps(by).decode()}
     named = replace(document, location=place, body={**document.body, "properties": properties})
     file = f"{location}/{METADATA_DIRECTORY}/{place.rpartition('/')[2]}"
     context.storage.put(file, named.encode())
-    adopt(context, name, place, guard=True, format="iceberg")
+
+    def note(session: Session) -> None:
+        is_first(context, session, key, what)
+
+    adopt(
+        context,
+        name,
+        place,
+        guard=True,
+        format=_FORMAT,
+        note=note,
+        action="CREATE TABLE",
+    )
 
 
 def _directory(name: TableName) -> str:

@@ -1,1 +1,1 @@
-"""The commit: checked against other commits, recorded in the log, published."""
+"""The commit: checks against other commits, insertion into the log, publication."""

@@ -1,15 +1,15 @@
-"""Conflicts of a change with commits since its base version, and with locks of others.
+"""Detects conflicts of a change with commits since its base version, and with locks of others.
 
-Blind appends have no conflicts, unless the table was altered so that their rows do not fit it.
+Blind appends conflict with nothing, unless the table was altered so that their rows do not fit.
 Other changes conflict with every new definition, and with a commit that removed one of the same
-files or added a file that may hold rows of the replaced scope. A serializable transaction also
+files or added a file that may have rows of the replaced scope. A serializable transaction also
 conflicts with commits that changed what it read. A write lock excludes every other change of the
 table; a read lock excludes all but blind appends.
 
 Commits that only moved rows to other files (compactions) are no conflict: they divide the commits
 since the base version into spans, and only changes within the spans count. A change that removes a
-file whose rows were moved must be planned again at that version; `MOVED` reports this, and
-`transaction.resolve` does it, so that no writer fails because of a compaction.
+file whose rows were moved must be planned again at that version: the conflict has the kind `MOVED`,
+and `transaction.resolve` plans again, so that no writer fails because of a compaction.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from lakeward.write.commit.kinds import HINT as _HINT
 from lakeward.write.commit.kinds import Kind as Kind
 from lakeward.write.commit.policy_change import check_policy
 from lakeward.write.plan.change import Change
+from lakeward.write.stage.lacking import unguarded
 
 _DOING: Final = {LockMode.READ: "reading", LockMode.WRITE: "writing"}
 
@@ -81,6 +82,16 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
     _check_span(session, change, current, isolation, after, current.version)
 
 
+def check_same_definition(session: Session, change: Change, base: Head) -> None:
+    """Raise `Conflict` if the table was altered between a base and the version of a change."""
+    current = change.head
+    if current.definition_id != base.definition_id:
+        first = definitions.first_version(session, base.table_id, base.definition_id + 1)
+        why = "changed the table's definition after this transaction had added rows"
+        before = replace(change, head=base)
+        raise conflict(session, before, current, Kind.DEFINITION, why, first)
+
+
 def check_absent(session: Session, names: Iterable[TableName]) -> None:
     """Raise `Conflict` if a table exists that the transaction looked for and did not find."""
     for name in names:
@@ -99,9 +110,9 @@ def conflict(
     version: int | None = None,
     **facts: Any,
 ) -> Conflict:
-    """Return the error that names the other commit, by its version, and what it did.
+    """Return a `Conflict` with the version, the transaction and the reason of the other commit.
 
-    `reason` follows the name of the other transaction in a sentence.
+    `reason` is a predicate whose subject is the other transaction.
     """
     base = change.head.version
     other = None if version is None else commits.one(session, current.table_id, version)
@@ -131,10 +142,10 @@ def conflict(
 def check_locks(
     context: LakeContext, session: Session, needs: Iterable[tuple[Head, LockMode]], *, by: str = ""
 ) -> None:
-    """Raise `Locked` if another transaction than `by` holds a table in a mode that excludes a need.
+    """Raise `Locked` if a lock of a transaction other than `by` excludes one of the needed modes.
 
-    The session has locked the tables' heads. Transactions whose lease ran out are closed. If
-    nobody locks anything this costs one look at an empty table.
+    The session has locked the tables' heads. Transactions whose lease has expired are closed. If
+    there are no locks, this costs one query of an empty table.
     """
     if not locks.any_of_others(session, by):
         return
@@ -148,7 +159,7 @@ def check_locks(
 
 
 def needs(changes: Iterable[Change]) -> Iterator[tuple[Head, LockMode]]:
-    """Yield the lock mode that each change needs of its table."""
+    """Yield the table of each change, with the lock mode that the change needs."""
     for change in changes:
         yield change.head, LockMode.READ if change.is_blind else LockMode.WRITE
 
@@ -156,7 +167,7 @@ def needs(changes: Iterable[Change]) -> Iterator[tuple[Head, LockMode]]:
 def locked(
     name: TableName, mode: LockMode, holders: Sequence[Claim], now: int, waited: float = 0.0
 ) -> Locked:
-    """Return the error that names the table, the transaction that holds it, and for how long."""
+    """Return a `Locked` error with the table, the transaction that holds it, and for how long."""
     first = holders[0]
     seconds = max(0.0, (now - first.since_ms) / 1000)
     what = (
@@ -179,12 +190,12 @@ def locked(
 
 
 def _check_definition(session: Session, change: Change, current: Head) -> None:
-    """Pass if the rows that a blind change adds fit the new definition as they are."""
+    """Raise `Conflict` unless a blind change adds rows that fit the new definition."""
     base = change.head
     first = definitions.first_version(session, current.table_id, base.definition_id + 1)
     new = definitions.get(session, current.table_id, current.definition_id)
     new = replace(new, rules=change.definition.rules)
-    found = format_of(current).misfit(change.definition, new)
+    found = format_of(current).misfit(change.definition, new) or unguarded(change, new)
     if found is None and change.is_blind:
         return
     if found is None:

@@ -13,9 +13,16 @@ from lakeward.write.keys.declare import check_not_referred
 
 
 def drop_tables(
-    context: LakeContext, session: Session, dropped: Sequence[Head], at_ms: int, by: str | None
+    context: LakeContext,
+    session: Session,
+    dropped: Sequence[Head],
+    at_ms: int,
+    position: int,
+    by: str | None,
 ) -> None:
-    """Mark tables as dropped and unpublish them from catalogs; `by` is the transaction.
+    """Mark tables as dropped and remove them from catalogs; `by` is the transaction's id.
+
+    Cuts at `position`, or at a later one, do not include the tables.
 
     Raises `InvalidInput` if a foreign key of a remaining table refers to one of them.
     """
@@ -25,7 +32,7 @@ def drop_tables(
             session, head, at_ms=at_ms, actor=context.actor, action="DROP TABLE", detail=detail
         )
         heads.advance(session, noted)
-        heads.drop(session, head.table_id, at_ms)
+        heads.drop(session, head.table_id, at_ms, position)
         for publisher in publishers(head):
             publisher.leave(context, session, head)
     for head in dropped:

@@ -9,7 +9,7 @@ HINT: Final = "Nothing was committed. Run the transaction again; lake.run does s
 
 
 class Kind(StrEnum):
-    """What the other commit did; `Conflict.kind`."""
+    """The kind of a conflict (`Conflict.kind`): what the other commit did."""
 
     DEFINITION = "definition"
     PATH = "path"

@@ -1,4 +1,4 @@
-"""New tables: their heads, their places in the warehouse and their first versions."""
+"""New tables: their heads, their locations in the warehouse and their first versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def new_head(
 ) -> Head:
     """Return the head of a table that has no version yet.
 
-    Raises `AlreadyExists` if a table that the lake does not know has files at its location.
+    Raises `AlreadyExists` if a table that is not in the lake has files at its location.
     """
     return Head(
         table_id=0,
@@ -65,9 +65,9 @@ def begin_table(
 ) -> Ratified:
     """Insert a new table's head and record its first version.
 
-    `note` is called with the inserted head before any version is recorded. If version 0 cannot
-    hold files in one of the table's formats, it is recorded empty, in a transaction of its own, and
-    the files come with version 1. Raises `AlreadyExists` if the name or the location is taken.
+    `note` is called with the inserted head before any version is recorded. If version 0 cannot have
+    files in one of the table's formats, it is recorded empty, in a separate transaction, and
+    version 1 adds the files. Raises `AlreadyExists` if the name or the location is taken.
     """
     check_columns(new, context.governed(session, new, draft.definition))
     head = replace(new, table_id=heads.insert(session, new, draft.timestamp_ms))
@@ -83,7 +83,7 @@ def begin_table(
 def _record_empty(
     context: LakeContext, session: Session, head: Head, draft: Draft, metadata_files: list[str]
 ) -> Head:
-    """Record an empty version 0 just before a draft; return the locked head."""
+    """Record an empty version 0 just before a draft's version; return the locked head."""
     own_id = new_transaction_id()
     register(context, session, own_id)
     info = own_info(context, own_id, "CREATE TABLE", creation_parameters(draft.definition))
@@ -97,7 +97,7 @@ def _record_empty(
 def register(
     context: LakeContext, session: Session, transaction_id: str, message: str | None = None
 ) -> None:
-    """Register a transaction of the lake's own, which ends in the same session."""
+    """Register a transaction that the lake itself starts and ends in the same session."""
     transactions.register(
         session,
         context.database.clock_ms(session),
@@ -111,7 +111,7 @@ def register(
 def own_info(
     context: LakeContext, transaction_id: str, operation: str, parameters: Mapping[str, str]
 ) -> CommitInfo:
-    """Return what the history shows of a commit that the lake makes by itself."""
+    """Return the `CommitInfo` of a commit that the lake makes by itself."""
     return CommitInfo(
         transaction_id=transaction_id,
         operation=operation,
@@ -122,12 +122,15 @@ def own_info(
 
 
 def creation_parameters(definition: Definition) -> dict[str, str]:
-    """Return what the history shows of a table's creation."""
+    """Return the parameters of a table's creation, for its history."""
     return {"partitionBy": ",".join(definition.partition_names)}
 
 
 def _location(context: LakeContext, session: Session, name: TableName) -> str:
-    """Return a directory of the table's name, or a new one if another table has files there."""
+    """Return a directory with the table's name, or a new one if another table is there.
+
+    Raises `AlreadyExists` if a table that is not in the lake is there.
+    """
     token = secrets.token_hex(4)
     plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
     choices = [plain, f"{plain}-{token}", f"{name.namespace}-{token}/{name.name}"]

@@ -1,20 +1,19 @@
 """Commits to a table that is not guarded: one table at a time, arbitrated by put-if-absent.
 
-Others may write such a table past us, so a version is ours only once its published file is. The
-file is put inside the ratifying database transaction: if another writer was faster, the transaction
-is rolled back, their commit is taken over, and ours is checked against it and retried at the next
-version.
-If the process dies, or the database fails, after the file was put, the commit happened:
-`publications` finds the file later.
+Others may write such a table without the lake, so a commit succeeds only if its file is published
+first. The file is put inside the ratifying database transaction: if another writer was faster, the
+transaction is rolled back, the other commit is taken over, and the lake's commit is checked against
+it and retried at the next version. If the process dies, or the database fails, after the file was
+put, the commit counts as made: `publications` finds the file later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import Conflict, LakewardError
+from lakeward.errors import Conflict, LakewardError, UnsupportedFeature
 from lakeward.formats.base import Ratified
 from lakeward.formats.registry import format_of
 from lakeward.log import commits, heads
@@ -22,7 +21,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
 from lakeward.write.commit import conflict
-from lakeward.write.commit.claimed import check_claims
+from lakeward.write.commit.claimed import check_and_release_claims
 from lakeward.write.commit.outcome import recorded
 from lakeward.write.commit.publications import take_over_or_refuse
 from lakeward.write.commit.ratify import (
@@ -35,6 +34,7 @@ from lakeward.write.commit.ratify import (
     timestamp_after,
 )
 from lakeward.write.commit.record import Draft, record
+from lakeward.write.plan.change import Change
 
 _RACES: Final = 100
 
@@ -43,11 +43,20 @@ class _Lost(LakewardError):
     """Another writer published the version first."""
 
 
+def check_alone(touched: Sequence[Change], dropped: Sequence[Change]) -> None:
+    """Raise an error if a table that is not guarded would be committed together with others."""
+    name = next((c.head.name for c in touched if not c.head.guarded), None)
+    if name is not None and len({(c.head.name, c.head.table_id) for c in (*touched, *dropped)}) > 1:
+        what = f"Table {name} is not guarded, so it cannot commit together with others."
+        hint = "Adopt it with guard=True, or commit it alone."
+        raise UnsupportedFeature(what, hint=hint, table=str(name))
+
+
 def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
-    """Commit a transaction on one open table to the log, and publish it at the same time.
+    """Commit a transaction on one open table to the log, and publish it in the same step.
 
     Raises:
-        Conflict: Others changed what it touched. Nothing was committed.
+        Conflict: Others changed what the transaction read or changed. Nothing was committed.
         Locked: Another transaction holds the table. Nothing was committed.
         StorageError: The published file could not be written. Nothing was committed.
     """
@@ -58,7 +67,7 @@ def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
         check_and_release_locks(context, session, intent)
         conflict.check(session, change, head, intent.isolation)
         if change.claims:
-            check_claims(context, session, change, head)
+            check_and_release_claims(context, session, intent.transaction_id, change, head)
         conflict.check_absent(session, intent.absent)
         check_guards(session, intent.guards, {head.table_id: head})
         for on_ratify in intent.on_ratify:
@@ -67,19 +76,24 @@ def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
         definition = definition_after(context, session, change, head)
         return draft_of(context, intent, change, timestamp_after([head]), definition)
 
-    return [commit_open(context, intent.transaction_id, change.head, build)]
+    own = (intent.transaction_id, intent.opened_ms)
+    return [commit_open(context, own, change.head, build)]
 
 
 def commit_open(
     context: LakeContext,
-    transaction_id: str,
+    own: tuple[str, int | None],
     base: Head,
     build: Callable[[Session, Head], Draft],
 ) -> Ratified:
-    """Commit what `build` makes of the newest head; try again while others take the version."""
+    """Commit the draft that `build` returns for the newest head.
+
+    `own` is the transaction's id and the time when it was opened, None if nobody chose the id.
+    Tries again while other writers take the version; raises `Conflict` after many tries.
+    """
     for _ in range(_RACES):
         try:
-            return _try(context, transaction_id, base, build)
+            return _try(context, own, base, build)
         except _Lost:
             continue
     what = f"Table {base.name} lost {_RACES} races for a version."
@@ -88,16 +102,17 @@ def commit_open(
 
 def _try(
     context: LakeContext,
-    transaction_id: str,
+    own: tuple[str, int | None],
     base: Head,
     build: Callable[[Session, Head], Draft],
 ) -> Ratified:
+    transaction_id, opened_ms = own
     with context.database.write() as session:
         head = take_over_or_refuse(context, session, heads.lock(session, base.table_id, base.name))
         if commits.members(session, transaction_id):
-            # An earlier try put its file and lost the database transaction; drift found it.
+            # An earlier try put its file, lost the database transaction, and was taken over.
             return recorded(session, transaction_id)[0]
-        close(session, transaction_id)
+        close(session, transaction_id, opened_ms)
         reach("ratify.locked")
         member = record(context, session, head, build(session, head))
         heads.set_published(session, head.table_id, member.commit.version)

@@ -1,8 +1,8 @@
-"""Finds out whether a commit happened, and retries while the store does not answer.
+"""Finds out whether a transaction was committed, and retries while the store does not respond.
 
-A commit whose answer was lost is neither success nor failure. It is looked up by its id: the lookup
-locks the transaction's row, so it waits for a ratification that may still be under way, and what it
-then finds is final.
+If the response to a commit was lost, its outcome is unknown. It is looked up by the transaction's
+id: the lookup locks the transaction's row, so it waits for a ratification that may still be
+running, and its result is final.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakeward.errors import (
     UnsupportedFeature,
 )
 from lakeward.formats.base import Ratified
-from lakeward.log import commits, definitions, heads, transactions
+from lakeward.log import commits, definitions, heads, renames, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
 from lakeward.model.records import in_json
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a transaction."""
+    """The state of a transaction, and the versions that it made, by table name at the commit."""
 
     transaction_id: str
     state: TransactionState
@@ -47,7 +47,7 @@ class Outcome:
     @property
     @in_json
     def committed(self) -> bool:
-        """Whether it is in the log."""
+        """Whether the transaction was ratified."""
         return self.state is TransactionState.RATIFIED
 
 
@@ -56,7 +56,7 @@ def outcome(context: LakeContext, transaction_id: str) -> Outcome:
 
     Raises:
         TransactionNotFound: No transaction of that id was ever registered.
-        StoreUnavailable: The store does not answer.
+        StoreUnavailable: The store does not respond.
     """
     happened(context, transaction_id)
     database = context.database
@@ -69,14 +69,15 @@ def outcome(context: LakeContext, transaction_id: str) -> Outcome:
         if state is None:
             what = f"The log knows no transaction {transaction_id}."
             raise TransactionNotFound(what, transaction_id=transaction_id)
-        members = commits.members(session, transaction_id)
-    return Outcome(transaction_id, state, {str(name): version for name, _, version in members})
+        members = renames.members(session, transaction_id)
+    return Outcome(transaction_id, state, {name: v for name, (v, _) in members.items()})
 
 
 def happened(context: LakeContext, transaction_id: str) -> bool:
     """Return whether a transaction is ratified.
 
-    On an open table a commit may be published and not yet in the log, so these are followed.
+    A commit to an open table may be published and not yet in the log, so open tables are followed
+    first.
     """
     for look in (False, True):
         if look:
@@ -92,10 +93,10 @@ def happened(context: LakeContext, transaction_id: str) -> bool:
 def ratify_surely(
     context: LakeContext, intent: Intent, ratify: Callable[[LakeContext, Intent], list[Ratified]]
 ) -> list[Ratified]:
-    """Ratify, and retry while answers are lost: committed once, or an error if it is not.
+    """Ratify, and retry while responses are lost; commit exactly once or raise an error.
 
     Raises:
-        OutcomeUnknown: The store did not answer; nothing of the transaction may be deleted.
+        OutcomeUnknown: The store did not respond; no file of the transaction may be deleted.
     """
     doubtful = False
 
@@ -145,7 +146,7 @@ def _patiently(context: LakeContext) -> tenacity.Retrying:
 
 
 def recorded(session: Session, transaction_id: str) -> list[Ratified]:
-    """Read the members of a ratified transaction from the log."""
+    """Return the members of a ratified transaction, read from the log."""
     return [
         _member(session, table_id, version)
         for _, table_id, version in commits.members(session, transaction_id)
@@ -153,7 +154,7 @@ def recorded(session: Session, transaction_id: str) -> list[Ratified]:
 
 
 def _member(session: Session, table_id: int, version: int) -> Ratified:
-    # A ratified commit stays one, even if its table was dropped since.
+    # A commit stays ratified, even if its table was dropped since.
     head = heads.ever_by_id(session, table_id)
     commit = commits.full(session, table_id, version)
     _, definition = definitions.at(session, table_id, version)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from lakeward.context import LakeContext
 from lakeward.errors import TransactionClosed
 from lakeward.formats.base import Ratified
-from lakeward.log import heads, locks, positions, transactions
+from lakeward.log import heads, locks, onces, positions, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import CommitInfo, Head, Isolation, TransactionState
@@ -27,7 +27,7 @@ from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Underway
 from lakeward.storage.syncing import sync_in_turn, sync_together
 from lakeward.write.commit import conflict, publications
-from lakeward.write.commit.claimed import check_claims
+from lakeward.write.commit.claimed import check_and_release_claims
 from lakeward.write.commit.conflict import check_locks, needs
 from lakeward.write.commit.dropping import drop_tables
 from lakeward.write.commit.new_table import begin_table
@@ -47,15 +47,17 @@ class Intent:
     Attributes:
         message: The reason that the user gave.
         attempts: How often the transaction was tried.
-        changes: One for each table that it changes.
-        looked_at: One for each table that it only read, if the read must still be valid.
+        changes: The change of each table that it changes.
+        looked_at: The reads of each table that it only read, if they must still be valid.
         absent: Tables that must still not exist.
         holds_locks: Whether the transaction may hold locks in the store.
         on_ratify: Called in the same database transaction. If one raises, nothing is committed.
-        stagers: Their files are fsynced before the log commits.
-        guards: What must still hold of tables with keys.
-        dropped: Tables that go, as the transaction saw them.
-        properties: The user's own, kept with each commit.
+        stagers: The writers of its staged files, which are fsynced before the log commits.
+        guards: Conditions on tables with keys that must still hold.
+        dropped: Tables to drop, as the transaction saw them.
+        properties: Properties that the user gave, stored with each commit.
+        opened_ms: When the transaction was registered or opened again; None if the session that
+            ratifies it also registers it.
     """
 
     transaction_id: str
@@ -71,9 +73,10 @@ class Intent:
     guards: Sequence[Guard] = ()
     dropped: Sequence[Head] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    opened_ms: int | None = None
 
     def sync(self, prepared: Iterable[Prepared] = ()) -> None:
-        """Fsync all staged files, and with them prepared files that have no name yet."""
+        """Fsync all staged files, together with prepared files, which have no name yet."""
         staged = self._staged()
         if staged:
             sync_together([*staged, *prepared])
@@ -93,15 +96,15 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
     """Commit the transaction to the log.
 
     Raises:
-        Conflict: Others changed what it touched. Nothing was committed; it stays open.
+        Conflict: Others changed what it read or changed. Nothing was committed; it stays open.
         Locked: Another transaction holds a table that it changes. Nothing was committed.
-        TransactionClosed: It was closed before: `state` says how.
-        OutcomeUnknown: The store did not answer; ask by id.
+        TransactionClosed: The transaction is not open; the error's `state` says why.
+        OutcomeUnknown: The store did not respond; look up the outcome by id.
         Moved: A key must be checked again. Nothing was committed; it stays open.
     """
     intent.sync_early(context)
     with discarding() as members, context.database.write() as session:
-        close(session, intent.transaction_id)
+        close(session, intent.transaction_id, intent.opened_ms)
         new = [c for c in intent.changes if c.is_new]
         if new:
             context.database.lock_schema(session)
@@ -114,15 +117,15 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
             if change.claims:
-                check_claims(context, session, change, head)
+                check_and_release_claims(context, session, intent.transaction_id, change, head)
         conflict.check_absent(session, intent.absent)
         check_guards(session, intent.guards, locked)
         reach("ratify.checked")
         gone = [locked[h.table_id] for h in intent.dropped]
         timestamp = timestamp_after([*current, *gone])
+        position = positions.take(session) if intent.changes or gone else positions.NOWHERE
         if gone:
-            drop_tables(context, session, gone, timestamp, intent.transaction_id)
-        position = positions.take(session) if intent.changes else positions.NOWHERE
+            drop_tables(context, session, gone, timestamp, position, intent.transaction_id)
         for change, head in zip(touched, current, strict=True):
             if change.is_empty:
                 continue
@@ -136,6 +139,8 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
             members.append(begin_table(context, session, change.head, draft, change.metadata_files))
         for on_ratify in intent.on_ratify:
             on_ratify(session)
+        if not intent.changes:
+            onces.insert(session, intent.transaction_id, onces.NO_VERSION, context.actor, timestamp)
         intent.sync([m.prepared for m in members if m.prepared is not None])
         reach("ratify.inserted")
     reach("ratify.committed")
@@ -145,9 +150,9 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
 def lock_heads(
     context: LakeContext, session: Session, intent: Intent, touched: Sequence[Change]
 ) -> dict[int, Head]:
-    """Lock the heads of tables that it touches, or whose keys matter to it, by ascending ids.
+    """Lock the heads of tables that a transaction touches or whose keys it uses, in order of id.
 
-    Foreign commits that follow them are recorded. Returns the newest heads.
+    Foreign commits that follow them are recorded. Returns the newest heads by table id.
     """
     wanted = [c.head for c in touched]
     if intent.guards or intent.dropped:
@@ -163,7 +168,7 @@ def lock_heads(
 
 
 def check_guards(session: Session, guards: Iterable[Guard], locked: Mapping[int, Head]) -> None:
-    """Raise `Moved` if what was committed since the keys were checked may violate one."""
+    """Raise `Moved` if commits since the keys were checked may violate a key."""
     for guard in guards:
         if not guard.holds(session, locked[guard.head.table_id]):
             what = f"The keys of {guard.head.name} must be checked again."
@@ -171,7 +176,7 @@ def check_guards(session: Session, guards: Iterable[Guard], locked: Mapping[int,
 
 
 def check_and_release_locks(context: LakeContext, session: Session, intent: Intent) -> None:
-    """Raise `Locked` if others hold a table that it changes; release the locks of its own."""
+    """Raise `Locked` if others hold a changed table; release the transaction's own locks."""
     wanted = chain(needs(intent.changes), ((h, LockMode.WRITE) for h in intent.dropped))
     check_locks(context, session, wanted, by=intent.transaction_id)
     if intent.holds_locks:
@@ -179,15 +184,21 @@ def check_and_release_locks(context: LakeContext, session: Session, intent: Inte
 
 
 def timestamp_after(current: Sequence[Head]) -> int:
-    """Return now, or the time after the newest head if the clock is behind."""
+    """Return the current time, or the newest head's plus 1 ms if the clock is behind."""
     return max([now_ms(), *[h.timestamp_ms + 1 for h in current]])
 
 
-def close(session: Session, transaction_id: str) -> None:
-    """Close the registered transaction as ratified; raise `TransactionClosed` if it is not open."""
-    if transactions.end(session, transaction_id, TransactionState.RATIFIED, now_ms()):
+def close(session: Session, transaction_id: str, opened_ms: int | None) -> None:
+    """Close the registered transaction as ratified.
+
+    Raises `TransactionClosed` if it is not open, or was opened again after `opened_ms`.
+    """
+    if transactions.end(session, transaction_id, TransactionState.RATIFIED, now_ms(), opened_ms):
         return
     state = transactions.lock(session, transaction_id)
+    if state is TransactionState.OPEN:
+        # Opened again by another process, which is possible only after it expired or ended here.
+        state = TransactionState.EXPIRED
     how = "never opened" if state is None else state.value.replace("_", " ")
     what = f"Transaction {transaction_id} is {how}."
     hint = "Its lease ran out; run it again." if state is TransactionState.EXPIRED else None
@@ -197,7 +208,7 @@ def close(session: Session, transaction_id: str) -> None:
 def definition_after(
     context: LakeContext, session: Session, change: Change, head: Head
 ) -> Definition:
-    """Return the definition after a change on top of a head, which may have been altered since."""
+    """Return the definition after a change is made on a head, which may be newer than its base."""
     if change.new_definition is not None:
         return change.new_definition
     if head.definition_id == change.head.definition_id:
@@ -213,7 +224,7 @@ def draft_of(
     definition: Definition,
     position: int | None = None,
 ) -> Draft:
-    """Return the commit that a change becomes, before it has a version."""
+    """Return the draft of the commit for a change."""
     operation = summary(change)
     return Draft(
         timestamp_ms=timestamp,
@@ -229,7 +240,10 @@ def draft_of(
             attempts=intent.attempts,
             blind=change.is_blind,
             data_change=change.data_change,
-            properties=intent.properties,
+            extra=change.extra,
+            properties={**intent.properties, **change.properties}
+            if change.properties
+            else intent.properties,
         ),
         definition=definition,
         redefines=change.new_definition is not None,

@@ -1,19 +1,21 @@
-"""The one commit point: here every version of every table gets its number and its rows in the log.
+"""The one commit point: it assigns every version of every table, and inserts its rows in the log.
 
-Creating, cloning, ratifying and taking over foreign commits call `record`, behind a locked head;
-adopting a table calls `record_history`, behind a new one. Nothing else inserts commits, definitions
-or files (`tests/unit/test_contracts.py`).
+Creating, cloning, ratifying and taking over foreign commits call `record` with a locked head;
+adopting a table calls `record_history` with a new one. Nothing else inserts commits, definitions or
+files (`tests/unit/test_contracts.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lakeward.formats.ratified import Ratified
 from lakeward.formats.registry import publishers
 from lakeward.log import audit, commits, definitions, files, heads, positions, retired
+from lakeward.log.indexing import IndexedFields, index_again, returned_fields
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Return
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, LoggedFile
@@ -30,12 +32,12 @@ class Draft:
     """A commit that has no version yet.
 
     Attributes:
-        timestamp_ms: Later than that of the previous version.
-        info: Who commits, what and why.
+        timestamp_ms: The time of the commit, later than that of the previous version.
+        info: The actor, operation and message of the commit.
         definition: The table's definition after the commit.
         redefines: Whether the commit changes the definition.
-        added: Files in order; the other fields are as in `Commit`.
-        position: Place of its transaction in the order of the lake; None for the next one.
+        added: Added files in order; the other fields are as in `Commit`.
+        position: Position of its transaction in the commit order; None for the next one.
     """
 
     timestamp_ms: int
@@ -58,10 +60,10 @@ def record(
     draft: Draft,
     metadata_files: list[str] | None = None,
 ) -> Ratified:
-    """Give a commit the version after a locked head, insert it and move the head.
+    """Assign the version after a locked head to a commit, insert it and advance the head.
 
     With `metadata_files` the table's formats write the commit's files first, and add the names of
-    metadata files to that list. Without it the files exist, or the caller puts them.
+    metadata files to that list. Without it the files exist, or the caller writes them.
     """
     if draft.returns is not None:
         # The head is locked, so vacuum can no longer retire that version.
@@ -70,7 +72,7 @@ def record(
     commit = Commit(
         version=version,
         timestamp_ms=draft.timestamp_ms,
-        info=_anchored(draft.info, before),
+        info=_anchored(context, draft.info, before),
         added=draft.added,
         removed=draft.removed,
         definition=draft.definition if draft.redefines else None,
@@ -97,7 +99,7 @@ def record(
 
 
 def record_history(session: Session, head: Head, history: TableHistory) -> None:
-    """Insert all versions of an adopted table behind its new head, under their own numbers."""
+    """Insert all versions of an adopted table, with their own numbers, for its new head."""
     starts = {version: number for number, (version, _) in enumerate(history.definitions)}
     for number, (version, definition) in enumerate(history.definitions):
         definitions.insert(session, head.table_id, number, version, definition)
@@ -119,7 +121,7 @@ def record_history(session: Session, head: Head, history: TableHistory) -> None:
 
 
 class discarding:  # noqa: N801  used as a function, and as quick as one
-    """Give a list of members; delete their prepared files if the block raises."""
+    """Yield a list to collect members in; delete their prepared files if the block raises."""
 
     __slots__ = ("_members",)
 
@@ -139,9 +141,9 @@ def discard(members: Iterable[Ratified]) -> None:
             member.prepared.discard()
 
 
-def _anchored(info: CommitInfo, before: Head) -> CommitInfo:
-    """Return the info with the newest entry of the audit trail, to be published with the commit."""
-    return info if info.adopted else info.anchored(audit.anchor_of(before))
+def _anchored(context: LakeContext, info: CommitInfo, before: Head) -> CommitInfo:
+    """Return the info with the newest entry of the audit trail, unless it is a foreign commit's."""
+    return info if info.adopted else info.anchored(audit.anchor_of(before, context.identity))
 
 
 def _insert(session: Session, member: Ratified) -> None:
@@ -157,6 +159,10 @@ def _insert(session: Session, member: Ratified) -> None:
         # Conflict detection has checked that these files are live.
         message = f"a file that version {version} of {head.name} removes is not live"
         raise AssertionError(message)
+    if commit.definition is not None and head.definition_id:
+        former = definitions.get(session, table_id, head.definition_id - 1)
+        if returned_fields(former, commit.definition):
+            index_again(session, table_id, version)
     link = audit.add(
         session,
         head,
@@ -170,13 +176,10 @@ def _insert(session: Session, member: Ratified) -> None:
 
 
 def _by_index(history: TableHistory) -> Iterator[tuple[Any, list[LoggedFile]]]:
-    """Group files by the definition under which they were added, with its indexed fields."""
-    bounds = [version for version, _ in history.definitions[1:]] + [LIVE]
-    start = 0
-    for (_, definition), until in zip(history.definitions, bounds, strict=True):
-        end = start
-        while end < len(history.files) and history.files[end].added < until:
-            end += 1
-        if end > start:
-            yield definition.indexed, history.files[start:end]
-        start = end
+    """Yield, for each choice of indexed fields, these fields and the files that have it."""
+    indexed = IndexedFields(history.definitions)
+    for _, group in groupby(
+        ((indexed.of(f.added, f.removed), f) for f in history.files), key=lambda pair: id(pair[0])
+    ):
+        pairs = list(group)
+        yield pairs[0][0], [file for _, file in pairs]

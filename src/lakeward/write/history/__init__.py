@@ -1,1 +1,1 @@
-"""Changes that return a table to an earlier state: restored versions and undone transactions."""
+"""Changes that return a table to an earlier state: restores of versions, undone transactions."""

@@ -25,19 +25,18 @@ from lakeward.write.plan.change import Change, Operation
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a restore or undo does to one table.
+    """The effect of a restore or undo on one table.
 
     Attributes:
         table: The table's name.
         version: The newest version, which stays in the history.
-        to_version: The version whose rows come back; for an undo, the one before the transaction.
-        files_added: How many files come back.
+        to_version: The version that is restored; for an undo, the one before the transaction.
+        files_added: How many files are added again.
         files_removed: How many files are removed.
-        rows_added: Rows in files that come back; None if the log has no count.
+        rows_added: Rows in files that are added again; None if the log has no count.
         rows_removed: Rows in removed files; None if the log has no count.
         is_evolved: Whether columns, properties or constraints change.
-        added_files: Paths of the files that come back, also of those that only get another deletion
-            vector.
+        added_files: Paths of the files that are added again, maybe with another deletion vector.
         removed_files: Paths of the files that are removed.
     """
 
@@ -54,7 +53,7 @@ class TableChange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes, because the table is in the wanted state already."""
+        """Whether nothing changes, because the table already has the requested state."""
         return not (self.files_added or self.files_removed or self.is_evolved)
 
 
@@ -63,10 +62,10 @@ class Step:
     """The files and the definition that a restore or undo changes.
 
     Attributes:
-        head: The table at the version to change.
-        back: Files to add again, as they were.
+        head: The head of the table at the version to change.
+        back: Files to add again unchanged.
         gone: Files to remove.
-        definition: The new definition; None if it stays.
+        definition: The new definition; None if it does not change.
         to_version: As in `TableChange`.
     """
 
@@ -98,7 +97,7 @@ class Step:
 
 
 def restoring(context: LakeContext, session: Session, head: Head, version: int) -> Step:
-    """Return the step that restores a table from a head's version to an older one.
+    """Return the step that restores a table from the version of a head to an older one.
 
     Raises `VersionNotFound` if a needed file was deleted.
     """
@@ -114,7 +113,7 @@ def restoring(context: LakeContext, session: Session, head: Head, version: int) 
 
 
 def check_readable(context: LakeContext, session: Session, head: Head, version: int) -> None:
-    """Raise `VersionNotFound` for a vacuumed version."""
+    """Raise `VersionNotFound` for a vacuumed version; its hint has the oldest restorable one."""
     try:
         retired.check(session, head, version)
     except VersionNotFound as error:
@@ -127,7 +126,7 @@ def check_readable(context: LakeContext, session: Session, head: Head, version: 
 def without_common(
     head: Head, back: Sequence[LoggedFile], gone: Sequence[LoggedFile]
 ) -> tuple[list[LoggedFile], list[LoggedFile]]:
-    """Return both lists without files that are in both: these were removed and added again."""
+    """Return the lists `back` and `gone` without files that both have: they do not change."""
     names = format_of(head)
 
     def identity(file: LoggedFile) -> tuple[str, str | None]:
@@ -145,7 +144,7 @@ def without_common(
 def check_present(
     context: LakeContext, session: Session, head: Head, version: int, wanted: Sequence[LoggedFile]
 ) -> None:
-    """Raise `VersionNotFound` if a file is missing; it names the oldest readable version."""
+    """Raise `VersionNotFound` if a file is missing; its hint has the oldest restorable version."""
     lost = missing(context, head, wanted)
     if not lost:
         return

@@ -1,8 +1,8 @@
 """Undoes one commit of a table, and keeps the commits after it.
 
-Files that the commit added are removed, files that it removed come back. That is possible as long
-as no later commit touched one of them, and the parts of the definition that the commit changed are
-unchanged since.
+Files that the commit added are removed, files that it removed are added again. That is possible as
+long as no later commit changed one of them, and the parts of the definition that the commit changed
+are unchanged since.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _HINT: Final = "Undo the later transactions first, or restore the table: t.resto
 
 
 def undoing(context: LakeContext, session: Session, head: Head, version: int) -> Step:
-    """Return the step that undoes a version of a table that is at a head's version.
+    """Return the step that undoes a version of a table; the table is at the version of `head`.
 
-    Raises `Conflict` if a later commit touched the same files or the same part of the definition,
+    Raises `Conflict` if a later commit changed the same files or the same part of the definition,
     `UnsupportedFeature` if the version created the table, `VersionNotFound` if a file is missing.
     """
     if version == 0 or commits.one(session, head.table_id, version - 1) is None:
@@ -61,15 +61,20 @@ def undoing(context: LakeContext, session: Session, head: Head, version: int) ->
 def _definition(
     session: Session, head: Head, version: int, back: list[LoggedFile]
 ) -> Definition | None:
-    """Return the definition without a version's changes; None if that is the present one."""
+    """Return the definition without a version's changes; None if that is the current one."""
     _, before = definitions.at(session, head.table_id, version - 1)
     number, after = definitions.at(session, head.table_id, version)
     current, now = definitions.at(session, head.table_id, head.version)
     later = definitions.first_version(session, head.table_id, number + 1) if current > number else 0
-    if after == before:
-        found = format_of(head).misfit(before, now) if back and current > number else None
+
+    def check_fit(wanted: Definition) -> None:
+        """Raise `Conflict` if the rows that come back do not fit a newer definition."""
+        found = format_of(head).misfit(before, wanted) if back and current > number else None
         if found is not None:
             raise _conflict(session, head, version, later, found.reason)
+
+    if after == before:
+        check_fit(now)
         return None
     shape = ("schema", "partition_by", "derived", "comment", "whole_files")
     changed = [name for name in shape if getattr(before, name) != getattr(after, name)]
@@ -89,11 +94,12 @@ def _definition(
             raise _conflict(session, head, version, later, why)
         parts[name] = kept
     wanted = format_of(head).restored(now, replace(now, **parts))
+    check_fit(wanted)
     return None if wanted == now else wanted
 
 
 def _again(session: Session, head: Head, file: LoggedFile) -> LoggedFile | None:
-    """Return the live entry of a file that an undo or restore brought back unchanged, or None."""
+    """Return the live entry of a file that was removed and added again unchanged; None if none."""
     name = format_of(head).vector_id
 
     def identity(of: LoggedFile) -> str | None:
@@ -105,7 +111,7 @@ def _again(session: Session, head: Head, file: LoggedFile) -> LoggedFile | None:
 
 
 def _newer(session: Session, head: Head, version: int) -> LoggedFile | None:
-    """Return a file that was added after a version and is not a file of that version, or None."""
+    """Return a file added after a version and not among that version's files; None if none."""
     for file in files.at(session, head.table_id, head.version, after=version):
         if not files.at_path(session, head.table_id, version, file.path):
             return file
@@ -115,7 +121,10 @@ def _newer(session: Session, head: Head, version: int) -> LoggedFile | None:
 def _taken_back(
     before: Mapping[str, V], after: Mapping[str, V], now: Mapping[str, V]
 ) -> tuple[dict[str, V], str | None]:
-    """Return `now` without the change from `before` to `after`, and a key that changed since."""
+    """Return `now` without the change from `before` to `after`.
+
+    Also returns a key whose value changed again since, so that it cannot be undone, or None.
+    """
     out = dict(now)
     for key in before.keys() | after.keys():
         if before.get(key) == after.get(key):
@@ -132,7 +141,7 @@ def _taken_back(
 def _conflict(
     session: Session, head: Head, version: int, later: int | None, why: str, **facts: str
 ) -> Conflict:
-    """Return the error for a later commit that touched what is to be undone."""
+    """Return the error for a later commit that changed what is to be undone."""
     found = None if later in (None, LIVE) else commits.one(session, head.table_id, int(later or 0))
     who, told = "A later commit", {}
     if found is not None:

@@ -1,22 +1,28 @@
-"""Which rows of a change are new, and which files hold them."""
+"""Finds which rows of a change are new, and which files contain them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lakeward.model.expressions.when import Does
 from lakeward.model.file import LoggedFile
 from lakeward.write.keys.reading import logged
 from lakeward.write.plan.change import Added, Change, RowsChanged
+from lakeward.write.plan.origins import Kind
 
 
 def adds_rows(change: Change) -> bool:
-    """Whether a change may bring rows, or keys, that its table did not have."""
+    """Return whether a change may add rows, or keys, that its table did not have."""
     if change.fixed or not change.steps:
         return bool(change.added)
     return any(not isinstance(s, RowsChanged) or _writes(s) for s in change.steps)
 
 
 def movable_files(change: Change) -> set[str]:
-    """The paths of files that a change adds and all of whose rows are new."""
+    """Return the paths of files that a change adds and that contain only new rows."""
     added = {f.path for f in change.added}
     if change.fixed:
         return set() if change.removed else added
@@ -24,15 +30,29 @@ def movable_files(change: Change) -> set[str]:
     return added & {f.path for files in steps for f in files}
 
 
+def kinds_of(change: Change, path: str, positions: Sequence[int]) -> NDArray[np.int64]:
+    """Return the `Kind` of rows of an added file; `KEPT` for rows whose origins are unknown."""
+    if path in movable_files(change):
+        return np.full(len(positions), Kind.NEW, np.int64)
+    if change.origins is None or not change.origins.knows(path):
+        return np.full(len(positions), Kind.KEPT, np.int64)
+    return change.origins.kinds(path, positions)
+
+
 def new_files(change: Change) -> list[LoggedFile]:
-    """The files of a change with rows that are new or were moved; files marked in place are not."""
-    marked = {} if change.fixed else marked_files(change)
+    """Return the added files, without files in which rows were only deleted in place."""
+    marked = marked_files(change)
     new = logged(change.added, change.head.version + 1)
     return [f for f in new if f.path not in marked]
 
 
 def marked_files(change: Change) -> dict[str, LoggedFile]:
-    """The files of which rows were deleted in place, as they are after the change."""
+    """Return the files in which rows were deleted in place, as they are after the change, by path.
+
+    Empty for a change that was made without steps and whose rows have no known origins.
+    """
+    if change.fixed and change.origins is None:
+        return {}
     gone = {f.path for f in change.removed.values()}
     new = logged(change.added, change.head.version + 1)
     return {f.path: f for f in new if f.path in gone}

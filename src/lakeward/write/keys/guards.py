@@ -1,6 +1,6 @@
-"""What must still hold of a table when a change is ratified whose keys were checked before.
+"""Conditions that must still hold when a change is ratified whose keys were checked before.
 
-Ratification asks every guard, behind the locked head of its table, about the commits since.
+Ratification locks the head of each guard's table, and checks the guard against commits since.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.key_hash import Hashes
-from lakeward.errors import LakewardError
+from lakeward.errors import Conflict, LakewardError
 from lakeward.log import files, foreign_keys
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
@@ -22,23 +22,30 @@ from lakeward.write.keys.reading import KeyReader
 
 
 class Moved(LakewardError):
-    """What was committed meanwhile may violate a key: the change must be checked again."""
+    """Commits since the check may violate a key: the change must be checked again."""
+
+
+def overtaken(error: Moved) -> Conflict:
+    """Return the error for a change whose keys others make invalid after every check."""
+    what = f"{error.what} Others changed rows of the table after each of many checks."
+    hint = f"Nothing was committed. Lock the table first: tx.lock({error.table!r})."
+    return Conflict(what, hint=hint, table=error.table)
 
 
 class Guard(Protocol):
-    """A condition on one table; `head` is the table as it was checked."""
+    """A condition on one table that commits since a check must not break."""
 
     @property
     def head(self) -> Head:
-        """The table as it was checked."""
+        """The head of the table when it was checked."""
 
     def holds(self, session: Session, current: Head) -> bool:
-        """Whether what was committed since the check cannot matter to it."""
+        """Return whether the commits since the check certainly do not break the condition."""
 
 
 @dataclass(frozen=True)
 class NoNewKeys:
-    """No file that was added since has a key with one of some hashes."""
+    """The condition that no file added since the check has a key with one of the hashes."""
 
     context: LakeContext
     head: Head
@@ -47,7 +54,10 @@ class NoNewKeys:
     hashes: Hashes
 
     def holds(self, session: Session, current: Head) -> bool:
-        """Read the keys of the files that were added since."""
+        """Read the keys of the files added since the check; return whether none is in `hashes`.
+
+        Returns False if the definition has changed.
+        """
         if current.version == self.head.version:
             return True
         if current.definition_id != self.head.definition_id:
@@ -66,13 +76,30 @@ class NoNewKeys:
 
 
 @dataclass(frozen=True)
-class NothingRemoved:
-    """No file was removed since, so every key that was there is there."""
+class NothingAdded:
+    """The condition that no file was added since the check, so that all rows were checked."""
 
     head: Head
 
     def holds(self, session: Session, current: Head) -> bool:
-        """Look for removed files."""
+        """Return whether no file was added, and the definition is unchanged."""
+        if current.version == self.head.version:
+            return True
+        if current.definition_id != self.head.definition_id:
+            return False
+        return not added_between(session, current, self.head.version)
+
+
+@dataclass(frozen=True)
+class NothingRemoved:
+    """The condition that no file was removed since the check, so that all keys still exist."""
+
+    head: Head
+
+    def holds(self, session: Session, current: Head) -> bool:
+        """Return whether no file was removed, and definition and policies are unchanged."""
+        if current.policy_id != self.head.policy_id:
+            return False  # The policy may no longer declare the key.
         if current.version == self.head.version:
             return True
         if current.definition_id != self.head.definition_id:
@@ -83,11 +110,11 @@ class NothingRemoved:
 
 @dataclass(frozen=True)
 class SameReferences:
-    """No other table began to refer to the table."""
+    """The condition that the foreign keys that refer to the table are still the same."""
 
     head: Head
     known: tuple[tuple[int, str], ...]
 
     def holds(self, session: Session, current: Head) -> bool:
-        """Look for foreign keys to the table."""
+        """Return whether the foreign keys that refer to the table are those in `known`."""
         return tuple(foreign_keys.referring_to(session, current.name)) == self.known

@@ -1,9 +1,9 @@
-"""The index of a table's keys: which data files may hold a key.
+"""The index of a table's keys: it finds the data files that may have a key.
 
-The index is derived from data files, which never change, and can be lost without harm: a file that
-it does not know is read. Hits are checked against the rows, because a hash is not a key and a row
-may be deleted. What was expensive to read is kept as files below the table, in a directory that
-readers of tables ignore, so that the next process need not read it again.
+The index is derived from data files, which never change, and can be lost without harm: files that
+it lacks are read. Hits are checked against the rows, because different keys may have the same hash
+and a row may be deleted. Keys that were expensive to read are stored as files below the table, in a
+directory that readers of tables ignore, so that the next process need not read them again.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from lakeward.read.plan import plan
 from lakeward.write.keys.runs import Run, merged
 
 DIRECTORY: Final = "_lakeward_keys"
-"""Below a table's location. Delta and Spark leave names alone that begin with an underscore."""
+"""The directory below a table's location. Delta and Spark ignore names that begin with `_`."""
 _LOG = logging.getLogger(__name__)
 _FEW_FILES: Final = 32
 _FEW_ROWS: Final = 500_000
-"""As much is read for a look-up rather than kept."""
+"""Up to this many files and rows are read by each process, instead of being stored as a run."""
 _SHRINK: Final = 2
-"""A run is merged with the one before it unless that is so many times as large."""
+"""A run is merged with the previous one unless that is more than this many times as large."""
 _KEPT: Final = 100_000_000
-"""How many hashes a lake keeps in memory over all tables."""
+"""How many hashes a lake keeps in memory for all tables."""
 
 Reader = Callable[[Sequence[LoggedFile]], Iterable[tuple[str, Hashes]]]
-"""Reads the keys of files, deleted rows included: paths and hashes."""
+"""Reads the keys of files, including deleted rows; returns pairs of path and hashes."""
 
 
 @dataclass(frozen=True)
 class _Saved:
-    """A run that is kept as a file: it has all files of version `until` added after `since`."""
+    """A run that is stored as a file: it has the files of version `until` added after `since`."""
 
     path: str
     since: int
@@ -59,10 +59,10 @@ class _Saved:
 
 @dataclass
 class KeyIndex:
-    """The keys of one table by some of its columns.
+    """The index of one key of a table.
 
     Attributes:
-        covered: A version all of whose files are known; None if there is no such version yet.
+        covered: A version whose files are all in the index; None if there is no such version yet.
     """
 
     context: LakeContext
@@ -78,21 +78,25 @@ class KeyIndex:
 
     @property
     def size(self) -> int:
-        """How many hashes are in memory."""
+        """The number of hashes in memory."""
         return sum(len(run.hashes) for run in self._runs())
 
     def remember(self, path: str, hashes: Hashes) -> None:
-        """Take note of the keys of a file that may be committed soon."""
+        """Keep the hashes of a file that may be committed soon."""
         self._remembered[path] = hashes
         while len(self._remembered) > _FEW_FILES:
             self._remembered.popitem(last=False)
 
     def recall(self, path: str) -> Hashes | None:
-        """The keys of a file of which note was taken."""
+        """Return the hashes of a file that `remember` kept; None if there are none."""
         return self._remembered.get(path)
 
     def know(self, session: Session, head: Head, where: Expression | None, read: Reader) -> None:
-        """Read what is not known of the files of a version that may hold rows of a condition."""
+        """Add to the index the files of a version that may have rows of a condition.
+
+        Files that the index lacks are read. If these are many, the index is extended to all files
+        of the version, and stored.
+        """
         if self.covered is None:
             found = list(plan(session, head.table_id, head.version, where))
             unknown = [f for f in found if f.path not in self._paths]
@@ -107,7 +111,7 @@ class KeyIndex:
             self._save_if_due(session)
 
     def find(self, wanted: Hashes) -> dict[str, Hashes]:
-        """For each file known to have some of the hashes, which."""
+        """Return, for each file in the index that has some of the hashes, those hashes."""
         out: dict[str, Hashes] = {}
         for run in self._runs():
             for path, found in run.find(wanted).items():
@@ -143,7 +147,7 @@ class KeyIndex:
         return f"{self.head.location}/{DIRECTORY}/"
 
     def _load(self, session: Session) -> None:
-        """Take over the runs that a process before this one has kept."""
+        """Load the runs that other processes stored, if they were not loaded before."""
         if self._has_looked:
             return
         self._has_looked = True
@@ -156,7 +160,7 @@ class KeyIndex:
                 self.covered = reached = kept.until
 
     def _listed(self) -> list[tuple[int, int, str]]:
-        """The runs that are kept: after which version they begin, with which they end, negated."""
+        """Return the stored runs: `since`, `until` as a negative number, and the path of each."""
         out = []
         with suppress(LakewardError):
             for file in self.context.storage.listing(self._place.rstrip("/")):
@@ -173,7 +177,7 @@ class KeyIndex:
         if known is None:
             return None
         header, run = known
-        # A store that was restored may have given the version to another transaction.
+        # In a restored store, the version may be of another transaction.
         commit = commits.one(session, self.head.table_id, header["until"])
         if commit is None or commit.info.transaction_id != header["transaction"]:
             return None
@@ -213,14 +217,14 @@ class KeyIndex:
 
 
 class KeyIndexes:
-    """The indexes that an open lake has in memory."""
+    """The indexes that an open lake has in memory; the least recently used are dropped."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], KeyIndex] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, context: LakeContext, head: Head, fields: Sequence[Field]) -> KeyIndex:
-        """The index of a table by some columns; it may know nothing yet."""
+        """Return the index of a table by some columns; it may be empty."""
         signature = _signature(head, fields)
         key = (head.uuid, signature)
         with self._lock:
@@ -233,12 +237,12 @@ class KeyIndexes:
 
 
 def key_index(context: LakeContext, head: Head, fields: Sequence[Field]) -> KeyIndex:
-    """The index of a table by some columns."""
+    """Return the index of a table by some columns; it may be empty."""
     return context.cache(KeyIndexes).get(context, head, fields)
 
 
 def added_between(session: Session, head: Head, after: int) -> list[LoggedFile]:
-    """The files of a version that were added later than another one."""
+    """Return the files of a head's version that were added after the version `after`."""
     return _added(session, head, after)
 
 
@@ -266,6 +270,6 @@ def _is_close(before: Run, after: Run) -> bool:
 
 
 def _signature(head: Head, fields: Sequence[Field]) -> str:
-    """The identity of a key's index among all indexes in the table's directory."""
+    """Return an id of a key's index, unique among all indexes in the table's directory."""
     text = head.uuid + "".join(f"/{f.id}:{f.type}" for f in fields)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

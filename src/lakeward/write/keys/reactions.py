@@ -1,31 +1,35 @@
-"""What becomes of rows that violate a constraint: the transaction fails, or they are reported."""
+"""Decides the reaction to rows that violate a constraint: fail, warn, or move to quarantine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import ConstraintViolation
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
-from lakeward.model.constraints import ForeignKey, OnViolation, Unique
+from lakeward.model.constraint_kinds import FOREIGN_KEY
+from lakeward.model.constraints import ForeignKey, NotNull, OnViolation, Unique
+from lakeward.model.constraints import foreign_keys as foreign_keys_of
 from lakeward.model.definition import Definition
-from lakeward.write.keys.changes import movable_files
+from lakeward.model.names import TableName
+from lakeward.write.keys.changes import kinds_of
 from lakeward.write.keys.check import KeyCheck, Offence
-from lakeward.write.keys.guards import Guard
+from lakeward.write.keys.guards import Guard, NothingRemoved
 from lakeward.write.plan.change import Change
+from lakeward.write.plan.origins import Kind
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Changes whose keys were checked.
+    """The result of a check of the changes of a transaction.
 
     Attributes:
-        guards: What must still hold when they are ratified.
-        warned: Rows that violate a constraint and are committed all the same.
-        quarantined: Rows that must be moved to the quarantine before the changes are checked again.
+        guards: Conditions that must still be true when the changes are ratified.
+        warned: Rows that violate a constraint and are committed nevertheless.
+        quarantined: Rows that must be moved to quarantine before the changes are checked again.
     """
 
     guards: Sequence[Guard] = ()
@@ -34,19 +38,23 @@ class Checked:
 
 
 NOTHING: Final = Checked()
-"""The result where no key has to be checked."""
+"""The result if no constraint has to be checked."""
 
 
-def check_keys(context: LakeContext, changes: Iterable[Change]) -> Checked:
-    """Compare the changes of a transaction with the newest versions of the tables.
+def check_keys(
+    context: LakeContext, changes: Iterable[Change], dropped: Iterable[Head] = ()
+) -> Checked:
+    """Check the changes of a transaction against the newest versions of the tables.
+
+    `dropped` are the tables that it drops.
 
     Raises:
-        ConstraintViolation: Rows violate a key.
+        ConstraintViolation: Rows violate a constraint that fails the transaction.
     """
     with context.database.read() as session:
         # A table that the transaction creates has no id yet.
         by_id = {c.head.table_id or -n: c for n, c in enumerate(changes, 1)}
-        check = KeyCheck(context, session, by_id)
+        check = KeyCheck(context, session, by_id, {head.table_id for head in dropped})
         check.run()
     fatal = [o for o in check.offences if _is_fatal(o)]
     if fatal:
@@ -59,7 +67,7 @@ def check_keys(context: LakeContext, changes: Iterable[Change]) -> Checked:
 def check_existing(
     context: LakeContext, session: Session, head: Head, before: Definition, after: Definition
 ) -> None:
-    """Compare all rows of a version of a table with the keys and checks that a definition adds.
+    """Check all rows of a version of a table against the constraints that a definition adds.
 
     Raises:
         ConstraintViolation: Rows violate a constraint whose reaction is to fail.
@@ -72,6 +80,36 @@ def check_existing(
         raise _violation(fatal)
 
 
+def check_foreign_keys(
+    context: LakeContext, head: Head, definition: Definition, *, own: TableName | None = None
+) -> Sequence[Guard]:
+    """Check all rows of a version of a table against its foreign keys, except those to `own`.
+
+    Return conditions on the tables that it refers to, which must still hold when the rows come back
+    as a table.
+
+    Raises:
+        ConstraintViolation: Rows refer to rows that are no longer there.
+        InvalidInput: A foreign key refers to a table or a unique key that is no longer there.
+    """
+    wanted = {
+        FOREIGN_KEY + name
+        for name, key in foreign_keys_of(definition).items()
+        if own is None or key.references != str(own)
+    }
+    if not wanted:
+        return ()
+    kept = {k: v for k, v in definition.properties.items() if k not in wanted}
+    change = Change(head, replace(definition, properties=kept), new_definition=definition)
+    with context.database.read() as session:
+        check = KeyCheck(context, session, {head.table_id: change}, is_pinned=True)
+        check.run()
+    fatal = [o for o in check.offences if _is_fatal(o)]
+    if fatal:
+        raise _violation(fatal)
+    return [guard for guard in check.guards if isinstance(guard, NothingRemoved)]
+
+
 def _is_fatal(offence: Offence) -> bool:
     if offence.constraint.on_violation == OnViolation.QUARANTINE:
         return not _can_move(offence)
@@ -79,10 +117,18 @@ def _is_fatal(offence: Offence) -> bool:
 
 
 def _can_move(offence: Offence) -> bool:
-    """Whether the rows are new: those of another table, or that an update changed, are not."""
-    change = offence.change
-    places = offence.places.keys()
-    return bool(places) and change.head.guarded and places <= movable_files(change)
+    """Return whether rows can be moved to quarantine: all of them new or changed by the change."""
+    change, places = offence.change, offence.places
+    if not places or not change.head.guarded:
+        return False
+    return all((kinds_of(change, path, at) > Kind.KEPT).all() for path, at in places.items())
+
+
+def endless(found: Sequence[Offence]) -> ConstraintViolation:
+    """Return the error for a change that still violates a constraint after many restored rows."""
+    error = _violation(found)
+    what = f"{error.what} Rows were put back again and again, and others violate it each time."
+    return ConstraintViolation(what, hint=error.hint, **error.facts)
 
 
 def _violation(found: Sequence[Offence]) -> ConstraintViolation:
@@ -105,11 +151,13 @@ def _violation(found: Sequence[Offence]) -> ConstraintViolation:
 
 
 def described(offence: Offence) -> str:
-    """A constraint as messages name it."""
+    """Return the kind, name and columns of a constraint for messages."""
     match offence.constraint:
         case Unique(columns):
             return f"Unique key {offence.name} ({', '.join(columns)})"
         case ForeignKey(columns):
             return f"Foreign key {offence.name} ({', '.join(columns)})"
+        case NotNull(columns):
+            return f"Required column {', '.join(columns)} (constraint {offence.name})"
         case _:
             return f"Check {offence.name}"

@@ -1,4 +1,4 @@
-"""The keys of data files: their hashes, and the rows that have some of them."""
+"""Reads keys from data files: their hashes, and the rows that have given keys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.key_hash import Hashes, key_hashes
@@ -34,7 +35,7 @@ class KeyReader:
     columns: tuple[str, ...]
 
     def hashes(self, file: LoggedFile) -> Hashes:
-        """The hashes of the keys of a file's rows; deleted rows and keys with nulls have none."""
+        """Return the hashes of a file's keys, without deleted rows and keys with nulls."""
         found = []
         for rows in self._read(file):
             hashes, whole = key_hashes(rows.columns)
@@ -42,7 +43,7 @@ class KeyReader:
         return np.concatenate(found) if found else np.empty(0, dtype=np.uint64)
 
     def all_hashes(self, files: Sequence[LoggedFile]) -> Iterator[tuple[str, Hashes]]:
-        """Paths and hashes of the keys of files, deleted rows included."""
+        """Yield the path of each file and the hashes of its keys, deleted rows included."""
         whole = [replace(f, file=undeleted(f.file)) for f in files]
         if len(whole) < _AT_ONCE:
             yield from ((f.path, self.hashes(f)) for f in whole)
@@ -52,7 +53,10 @@ class KeyReader:
             yield from zip(paths, pool.map(self.hashes, whole), strict=True)
 
     def rows(self, files: Iterable[LoggedFile], wanted: Hashes | None = None) -> pa.Table:
-        """The keys, those with some hashes or all, with `PATH` and `POSITION` of their rows."""
+        """Return the keys whose hashes are in `wanted`, or all, with `PATH` and `POSITION`.
+
+        Keys with nulls are left out.
+        """
 
         def has(rows: pa.Table) -> pa.Table:
             hashes, whole = key_hashes(rows.select(self.columns).columns)
@@ -62,10 +66,25 @@ class KeyReader:
 
         return self._chosen(files, has)
 
+    def at(self, file: LoggedFile, positions: NDArray[np.int64]) -> pa.Table:
+        """Return the columns of the rows at `positions` of a file, which are ascending."""
+        reader = read_files(
+            self.context.storage,
+            self.head,
+            self.definition,
+            [file],
+            columns=self.columns,
+            numbered=True,
+            among=positions.tolist(),
+        )
+        rows = reader.read_all()
+        there = np.isin(rows[POSITION].to_numpy(), positions)
+        return rows.filter(pa.array(there)).sort_by(POSITION).drop_columns([POSITION])
+
     def matching(
         self, files: Iterable[LoggedFile], predicate: pc.Expression, what: str
     ) -> pa.Table:
-        """The rows for which a predicate is true, with `PATH` and `POSITION`."""
+        """Return the rows for which a predicate is true, with `PATH` and `POSITION`."""
         return self._chosen(files, lambda rows: matching(rows, predicate, what))
 
     def _chosen(
@@ -100,10 +119,10 @@ class KeyReader:
 
 
 def undeleted(file: DataFile) -> DataFile:
-    """A file with the rows that are deleted in place."""
+    """Return a file without its deletion vector, so that deleted rows are read too."""
     return file if file.deletion_vector is None else replace(file, deletion_vector=None)
 
 
 def logged(change_files: Iterable[DataFile], version: int) -> list[LoggedFile]:
-    """Files that a version is going to add."""
+    """Return files as those that `version` adds, in order."""
     return [LoggedFile(f, version, n) for n, f in enumerate(change_files)]

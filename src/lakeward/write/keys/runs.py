@@ -1,7 +1,7 @@
 """Sorted hashes of the keys of some data files, in memory and as a file.
 
-A run states facts about files that never change: which hashes the rows of each file have, deleted
-rows included. So a run is never wrong, and whether a file belongs to a version is asked elsewhere.
+A run lists the hashes of the rows of each file, including deleted rows. Files never change, so a
+run never becomes wrong; whether a file belongs to a version is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Run:
     """The hashes of the keys of some files.
 
     Attributes:
-        paths: Of the files.
-        hashes: Ascending.
-        which: For each hash, the place of its file among the paths.
+        paths: The paths of the files.
+        hashes: The hashes, ascending.
+        which: For each hash, the index of its file in `paths`.
     """
 
     paths: tuple[str, ...]
@@ -37,11 +37,11 @@ class Run:
 
     @classmethod
     def of(cls, path: str, hashes: Hashes) -> Run:
-        """The run of one file."""
+        """Return the run of one file."""
         return cls((path,), np.sort(hashes), np.zeros(len(hashes), dtype=np.uint32))
 
     def find(self, wanted: Hashes) -> dict[str, Hashes]:
-        """For each file that has some of the hashes, which."""
+        """Return, for each file that has some of the hashes, those hashes."""
         if not len(self.hashes):
             return {}
         first = np.searchsorted(self.hashes, wanted)
@@ -57,7 +57,7 @@ class Run:
         return {self.paths[n]: np.unique(hashes[files == n]) for n in np.unique(files)}
 
     def to_bytes(self, header: dict[str, Any]) -> bytes:
-        """The run as a file's content; `header` says what it is about."""
+        """Return the run as a file's content; `header` has further facts to store."""
         body = self.hashes.tobytes() + self.which.tobytes()
         facts = {**header, "paths": self.paths, "rows": len(self.hashes), "crc": zlib.crc32(body)}
         head = orjson.dumps(facts)
@@ -67,7 +67,7 @@ class Run:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> tuple[dict[str, Any], Run] | None:
-        """The header and the run of a file's content; None where it is damaged."""
+        """Return the header and the run of a file's content; None if it is damaged."""
         start = len(_MAGIC) + _LENGTH
         if data[: len(_MAGIC)] != _MAGIC:
             return None
@@ -85,7 +85,7 @@ class Run:
 
 
 def merged(runs: Sequence[Run]) -> Run:
-    """One run that says what several say."""
+    """Return one run with the hashes of several runs."""
     if len(runs) == 1:
         return runs[0]
     hashes = np.concatenate([run.hashes for run in runs])

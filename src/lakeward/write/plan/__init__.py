@@ -1,1 +1,1 @@
-"""What a transaction is going to do to a table, before anything is written."""
+"""Plans of the changes that a transaction makes to a table, before anything is written."""

@@ -1,4 +1,4 @@
-"""The pending change of one table: files added and removed, what was read, and the operations."""
+"""The pending change of one table: added and removed files, predicates read, and operations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from lakeward.errors import UnsupportedFeature
 from lakeward.model.commit import AppTransaction, Head, Return
 from lakeward.model.constraints import has_late_checks
 from lakeward.model.definition import Definition
@@ -16,10 +17,11 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.when import Clause, Clauses
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.row_counts import DELETED, INSERTED, UPDATED, whole_numbers
+from lakeward.write.plan.origins import Origins
 from lakeward.write.plan.row_plan import RowPlan
 
 ALTER: Final = "ALTER TABLE"
-"""The operation of all changes of a definition; its parameter `changes` has them in order."""
+"""The operation of changes of a definition; its parameter `changes` lists them in order."""
 
 
 @dataclass
@@ -34,24 +36,31 @@ class Change:
         change_files: Files of the change feed that the commit publishes; see `Commit`.
         recorded_change_files: Change files that steps wrote. `feed.finish` publishes them if they
             describe the whole change.
-        data_change: False if rows only move.
+        data_change: Whether rows change; False if they are only moved to other files.
         new_definition: The new definition, if it changes.
         scopes: Predicates whose rows are replaced or removed; None for all rows. A file that
-            another transaction adds inside such a scope is a conflict.
+            another transaction adds in such a scope is a conflict.
         reads: Predicates that were read; serializable transactions check them.
         claims: Paths of files that were not written for this transaction and must not be in the
             table already.
-        app_transactions: Application numbers to record.
-        domains: Named configurations to set, or to remove where they are None.
-        steps: What was done to rows, in order, so that it can be done again on a newer version.
-        fixed: Files were added or removed outside of the steps: removed by their paths, or taken
-            from a branch. Such a change fits its base version alone.
-        exact: It may be committed on top of its base version only.
-        moves: What a compaction did, part by part; a part whose files others changed is left out.
-        operations: What was asked for, in order.
-        returns: Where files come from that were in the table before.
-        put_back_from: The oldest version whose files are put back, after a compaction moved them.
-        metadata_files: Metadata files written for it, which nothing names until it is ratified.
+        app_transactions: Application transactions to record.
+        domains: Domain metadata to set, or to remove where it is None.
+        origins: The origins of rewritten rows, if changed rows may have to be restored.
+        rejected: How many rows were restored, or left out, because they violated a constraint.
+        overrides: Whether rows of other transactions were removed besides the steps, because
+            `LastWriterWins` resolved a conflict.
+        steps: The changes of rows, in order, which can be replayed on a newer version.
+        fixed: Whether files were added or removed outside of the steps: removed by their paths, or
+            by a branch. Such a change cannot be replayed on another version.
+        exact: Whether the change may be committed only directly after its base version.
+        moves: The parts of a compaction; a part whose files others changed is left out.
+        operations: The operations that were requested, in order.
+        returns: The version whose files a restore adds again, if the change is one.
+        put_back_from: The oldest version whose files are restored, after a compaction moved them.
+        metadata_files: Metadata files written for the change; nothing refers to them until it is
+            ratified.
+        properties: Properties of this table's commit only, besides those of the transaction.
+        extra: Information of the table's format about the commit; see `CommitInfo`.
     """
 
     head: Head
@@ -67,6 +76,9 @@ class Change:
     claims: list[str] = field(default_factory=list)
     app_transactions: list[AppTransaction] = field(default_factory=list)
     domains: dict[str, str | None] = field(default_factory=dict)
+    origins: Origins | None = None
+    rejected: int = 0
+    overrides: bool = False
     steps: list[Step] = field(default_factory=list)
     fixed: bool = False
     exact: bool = False
@@ -75,6 +87,8 @@ class Change:
     returns: Return | None = None
     put_back_from: int | None = None
     metadata_files: list[str] = field(default_factory=list)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -90,37 +104,54 @@ class Change:
 
     @property
     def is_new(self) -> bool:
-        """Whether the transaction makes the table."""
+        """Whether the transaction creates the table."""
         return self.head.version < 0
 
     @property
     def may_violate_keys(self) -> bool:
-        """Whether a key of the table, or a foreign key to it, must be checked before the commit."""
-        if self.new_definition is not None and not self.is_new:
+        """Whether constraints of the complete change must be checked before the commit."""
+        new = self.new_definition
+        if new is not None and (not self.is_new or has_late_checks(new)):
             return True
         changes_rows = self.data_change and bool(self.added or self.removed)
         return changes_rows and has_late_checks(self.definition)
 
     @property
     def is_blind(self) -> bool:
-        """Whether the change only adds rows, without having looked at the table."""
+        """Whether the change only adds rows, without having read the table."""
         return not (self.removed or self.scopes or self.reads or self.new_definition)
 
     @property
     def is_replayable(self) -> bool:
-        """Whether the steps are all that was done to rows, so that they can be done again."""
+        """Whether the steps are all changes of rows, so that they can be replayed."""
         has_files = bool(self.added or self.removed or self.change_files)
-        return not self.fixed and (bool(self.steps) or not has_files)
+        return not (self.fixed or self.rejected) and (bool(self.steps) or not has_files)
 
     @property
     def source(self) -> Return | None:
-        """Where restored files come from; not exact if rows were changed after the restore."""
+        """The version of restored files; not exact if rows were changed after the restore."""
         if self.returns is None or not self.steps:
             return self.returns
         return Return(self.returns.version, exact=False)
 
+    def check_replayable(self, head: Head) -> None:
+        """Raise `UnsupportedFeature` if the change cannot be repeated on another version.
+
+        This is so if its steps do not describe all its changes, so that a repetition would lose
+        rows. Callers check `is_replayable` first and raise the conflict.
+        """
+        if self.is_replayable:
+            return
+        name, base = str(self.head.name), self.head.version
+        what = (
+            f"The change of table {name} was made for version {base}"
+            f" and cannot be made again on version {head.version}."
+        )
+        hint = "Nothing was committed. Run the transaction again; lake.run does so by itself."
+        raise UnsupportedFeature(what, hint=hint, table=name, version=head.version)
+
     def remove(self, file: LoggedFile) -> None:
-        """Remove a file of the base version."""
+        """Record that the change removes a file of the base version."""
         self.removed[file.added, file.ordinal] = file
 
 
@@ -134,19 +165,26 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Files were added."""
+    """A step that added files.
+
+    Attributes:
+        files: The files.
+        key: The columns by which rows of the files replaced rows of the table; empty if they did
+            not.
+    """
 
     files: tuple[DataFile, ...]
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """A plan for rows was carried out.
+    """A step that executed a plan for rows.
 
     Attributes:
-        plan: What it did.
-        operation: The place among the operations of the one that it is, and whose metrics it has;
-            None where rows were deleted as a part of one.
+        plan: The plan.
+        operation: The index in `operations` of the operation that the plan executes, which gets its
+            metrics; None if the step deletes rows as a part of another operation.
     """
 
     plan: RowPlan
@@ -158,7 +196,7 @@ Step: TypeAlias = Added | RowsChanged
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that was asked for, as history shows it; metrics where the engine has them."""
+    """An operation of the user, for the history; with metrics if the engine reports them."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -166,7 +204,7 @@ class Operation:
 
 
 def write_operation(mode: str, change: Change, where: str | None = None) -> Operation:
-    """The operation of rows that were written, for the history."""
+    """Return the operation WRITE, for the history of a change that wrote rows."""
     parameters = {"mode": mode}
     if change.definition.partition_by:
         parameters["partitionBy"] = ",".join(change.definition.partition_names)
@@ -176,12 +214,12 @@ def write_operation(mode: str, change: Change, where: str | None = None) -> Oper
 
 
 def progress_operation(recorded: AppTransaction) -> Operation:
-    """The operation of a commit that records an application's progress and nothing else."""
+    """Return the operation of a commit that only records the progress of an application."""
     return Operation("TXN", {"appId": recorded.app_id})
 
 
 def summary(change: Change) -> Operation:
-    """One operation for the whole change: the only one, or the names of all."""
+    """Return one operation for the whole change: the only one, or one that lists all names."""
     if len(change.operations) == 1:
         return change.operations[0]
     names = list(dict.fromkeys(o.name for o in change.operations))
@@ -193,7 +231,7 @@ def summary(change: Change) -> Operation:
 
 
 def metrics(change: Change) -> dict[str, Any]:
-    """Metrics of the change, under the names that Delta uses."""
+    """Return the metrics of the change, under the names that Delta uses."""
     before = {f.path: f for f in change.removed.values()} if change.removed else {}
     new = [f for f in change.added if f.path not in before] if before else change.added
     out: dict[str, Any] = {
@@ -217,16 +255,16 @@ def metrics(change: Change) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """Counts of an operation; None where they are not known.
+    """Counts of an operation; a count is None if it is not known.
 
     Spark does not report all of them, and the log of an adopted table may lack row counts.
 
     Attributes:
         inserted: Rows that are new.
-        updated: Rows that were given new values.
-        deleted: Rows that are gone.
+        updated: Rows that got new values.
+        deleted: Rows that were deleted.
         files_touched: Files in which rows changed.
-        files_skipped: Files that were left as they are.
+        files_skipped: Files that were not changed.
     """
 
     inserted: int | None = 0
@@ -237,7 +275,10 @@ class RowChanges:
 
 
 def merge_metrics(done: RowChanges, given: int, copied: int) -> dict[str, int | None]:
-    """Metrics of a merge, under the names that Delta uses."""
+    """Return the metrics of a merge, under the names that Delta uses.
+
+    `given` is the number of source rows; `copied` that of unchanged rows in rewritten files.
+    """
     return {
         "numSourceRows": given,
         "numTargetRowsInserted": done.inserted,
@@ -250,7 +291,7 @@ def merge_metrics(done: RowChanges, given: int, copied: int) -> dict[str, int | 
 
 
 def update_metrics(done: RowChanges, copied: int) -> dict[str, int | None]:
-    """Metrics of an update, under the names that Delta uses."""
+    """Return the metrics of an update, under the names that Delta uses."""
     return {
         "numUpdatedRows": done.updated,
         "numCopiedRows": copied,
@@ -260,7 +301,7 @@ def update_metrics(done: RowChanges, copied: int) -> dict[str, int | None]:
 
 
 def merge_parameters(on: str | Sequence[str], clauses: Clauses) -> dict[str, Any]:
-    """Parameters of a merge for the history, under the names that Delta uses."""
+    """Return the parameters of a merge for the history, under the names that Delta uses."""
     named = {
         "matchedPredicates": clauses.matched,
         "notMatchedPredicates": clauses.not_matched,
@@ -305,7 +346,7 @@ def _counted(change: Change) -> dict[str, int]:
 
 
 def _removed(change: Change, before: Mapping[str, LoggedFile]) -> dict[str, int]:
-    """Metrics of removed files by path: those that are gone, and those with new vectors."""
+    """Return metrics of removed files, and of files with new deletion vectors."""
     stay = {f.path: f for f in change.added if f.path in before}
     gone = [f for path, f in before.items() if path not in stay]
     out = {"numRemovedFiles": len(gone), "numRemovedBytes": sum(f.size for f in gone)}
@@ -319,7 +360,7 @@ def _removed(change: Change, before: Mapping[str, LoggedFile]) -> dict[str, int]
 
 
 def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:
-    """Metrics of a change that only deletes rows; none where a file's number of rows is unknown."""
+    """Return metrics of a change that only deletes rows; none if a file's row count is unknown."""
     before = [f.file.live_rows for f in change.removed.values()]
     after = [f.live_rows for f in change.added]
     if None in before or None in after:

@@ -1,4 +1,4 @@
-"""How much memory the data of a merge may take."""
+"""The limit of memory for the data of a merge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONTROL_GROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def memory_allowed(given: int | None) -> int:
-    """Return how many bytes may be used: as given, as in the environment, or a quarter of all."""
+    """Return the limit in bytes: as given, as in the environment, or a quarter of all memory."""
     if given is not None:
         return arguments.whole(given, "merge_memory", least=1)
     named = os.environ.get(VARIABLE)
@@ -29,9 +29,9 @@ def memory_allowed(given: int | None) -> int:
 
 
 def _machine() -> int:
-    """Bytes of memory of the machine, or of the container."""
+    """Return the bytes of memory of the machine, or of the container."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):
-        # The word `max` where there is no limit.
+        # The file has the word `max` if there is no limit.
         found = min(found, int(_CONTROL_GROUP.read_text()))
     return found

@@ -26,7 +26,7 @@ from lakeward.write.plan.row_plan import BoundClause, RowPlan, all_of, bound_val
 def merge_plan(
     schema: Schema, table: str, source: MergeData, on: str | Sequence[str], clauses: Clauses
 ) -> RowPlan:
-    """Bind a merge to a table and to the data, or raise what does not fit."""
+    """Bind a merge to a table and to the data; raise an error if these do not fit."""
     both = Sides(schema, source.schema)
     named = key_names(on, schema.names)
     if named is None:
@@ -113,7 +113,10 @@ def _rows_without(rows: pa.Table, name: str) -> list[dict[str, Any]]:
 def _split(
     condition: Expression,
 ) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
-    """Split a condition into pairs of keys, of which there must be one, and the rest."""
+    """Split a condition into pairs of keys (table's side, data's side) and the remaining terms.
+
+    Raises `InvalidExpression` if there is no pair.
+    """
     keys: list[tuple[Expression, Expression]] = []
     rest: list[Expression] = []
     for term in conjuncts(condition):

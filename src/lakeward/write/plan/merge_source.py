@@ -1,9 +1,9 @@
 """The data of a merge, with the types of the table's columns.
 
-Data that takes more memory than allowed, together with an index of its keys, goes to a temporary
-file as it is read. Its keys are then looked up block by block: each block has an index while all
-files are searched for its keys, and the pairs found wait in a temporary file. Files are ruled out
-by the keys of each block, so data in the order of its keys reads little.
+Data that takes more memory than allowed, together with an index of its keys, is written to a
+temporary file as it is read. Its keys are then looked up block by block: one block at a time has an
+index, by which all files are searched, and the pairs found are written to a temporary file. Files
+are pruned by the keys of each block, so data that is sorted by key reads few files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 
 _INDEX_BYTES: Final = 200
-"""What an index takes for each row, measured: it and the tables by which files are asked for it."""
+"""The measured size of an index per row, including the tables by which it is looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class MergeData:
     """Rows to be merged, in memory or in a temporary file.
 
     Attributes:
-        schema: Columns that the table has too have its types; others have their own.
-        extra: The names of those others.
-        block_rows: An index has so many of their keys at a time; None for all of them.
+        schema: Columns that are also in the table have the table's types; others have their own.
+        extra: The names of the columns that are not in the table.
+        block_rows: How many rows are indexed at a time; None for all of them.
     """
 
     rows: pa.Table
@@ -50,9 +50,9 @@ class MergeData:
 
 
 def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
-    """Take the rows that a user gives, in any form that `append` takes.
+    """Return the rows of a user's data, which may have any form that `append` accepts.
 
-    `memory` is how many bytes the rows and an index of their keys may take.
+    `memory` is the limit in bytes for the rows and an index of their keys.
     """
     coming = tables_of(data, _expected(data, schema), table)
     held, size = list[pa.Table](), 0
@@ -70,13 +70,13 @@ def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
     extra = tuple(n for n in names if n not in schema.by_name)
     own = Schema.from_arrow(pa.schema([rows.schema.field(n) for n in extra])) if extra else None
     known = [schema.by_name[n] if own is None or n not in extra else own.by_name[n] for n in names]
-    # What is required is asked of the rows that are written, not of those that are given.
+    # Required columns are checked in the rows that are written, not in those that are given.
     fields = tuple(replace(f, nullable=True, default=None) for f in known)
     found = Schema(fields, schema.last_id)
     block_rows = None if size <= memory else max(1, memory * rows.num_rows // size)
     empty = rows.slice(0, 0)
     del rows
-    # The user holds a table anyway, so that a copy elsewhere would save nothing.
+    # The user has the table in memory anyway, so a copy in a file would save nothing.
     if block_rows is None or isinstance(data, pa.Table):
         fitting = [conform(part, found, table) for part in held] or [found.arrow.empty_table()]
         return MergeData(pa.concat_tables(fitting), found, extra, block_rows)
@@ -92,7 +92,7 @@ def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
 
 @dataclass(frozen=True, slots=True)
 class KeyBlocks:
-    """The keys of the source rows, in blocks of `size` rows; `what` names them in errors."""
+    """The keys of the source rows, in blocks of `size` rows; errors call them `what`."""
 
     rows: pa.Table
     keys: Sequence[Expression]
@@ -100,14 +100,14 @@ class KeyBlocks:
     what: str
 
     def __iter__(self) -> Iterator[tuple[int, list[pa.ChunkedArray]]]:
-        """The first row of each block, and its keys."""
+        """Yield the first row number of each block, and its keys."""
         wanted = {str(n): key for n, key in enumerate(self.keys)}
         for start in range(0, self.rows.num_rows, self.size):
             some = self.rows.slice(start, self.size)
             yield start, list(computed(some, wanted, self.what).values())
 
     def bounds(self) -> list[pa.ChunkedArray]:
-        """The smallest and the largest value of every block, for each key."""
+        """Return, for each key, the smallest and the largest value of every block."""
         found: list[list[pa.Array]] = [[] for _ in self.keys]
         for _, keys in self:
             for values, bounds in zip(keys, found, strict=True):
@@ -133,7 +133,7 @@ class FoundPairs:
         self._numbers.close()
 
     def of(self, file: LoggedFile) -> Pairs:
-        """All pairs of a file, ordered by the position in the file, then by the source row."""
+        """Return all pairs of a file, sorted by position in the file, then by source row."""
         parts = [
             np.frombuffer(data, dtype=np.int64).reshape(2, -1)
             for data in self._numbers.of((file.added, file.ordinal))
@@ -144,9 +144,9 @@ class FoundPairs:
 
 
 def pairs_among(pairs: Pairs, numbers: Positions) -> Pairs:
-    """The pairs of some rows of a file; `numbers` are their positions, in ascending order.
+    """Return the pairs of some rows of a file; `numbers` are their positions, ascending.
 
-    In the result a row is named by its place in `numbers`.
+    In the result `rows` are indices in `numbers`.
     """
     if not len(numbers):
         return Pairs(pairs.rows[:0], pairs.partners[:0])
@@ -159,7 +159,7 @@ def pairs_among(pairs: Pairs, numbers: Positions) -> Pairs:
 
 
 def _taken(parts: list[pa.Table]) -> Iterator[pa.Table]:
-    """The parts in order, each released when the next is asked for."""
+    """Yield the parts in order, removing each from the list so that its memory can be freed."""
     while parts:
         yield parts.pop(0)
 
@@ -173,7 +173,7 @@ def _together(parts: list[pa.Table], table: str) -> pa.Table:
 
 
 def _expected(data: Any, schema: Schema) -> pa.Schema:
-    """The types for plain values: the table's, and for other columns what they look like."""
+    """Return the types for plain Python values: the table's, or inferred for other columns."""
     found = list(schema.arrow)
     for name, values in _plain(data):
         if name in schema.by_name or not isinstance(name, str):

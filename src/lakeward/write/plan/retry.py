@@ -1,7 +1,7 @@
-"""How often and how patiently a transaction is run again after a conflict.
+"""How often and with which delays a transaction is run again after a conflict.
 
-A caller says it for one call, a table for everybody: its properties hold for conflicts over it when
-the caller says nothing.
+A caller sets this for one call. Otherwise the properties of the table in which the conflict arose
+apply.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PROPERTIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often and how patiently a transaction is run again after a conflict.
+    """How often and with which delays a transaction is run again after a conflict.
 
     Attributes:
-        attempts: At most so many, the first one included.
-        first_delay_seconds: How long to wait before the second attempt; it doubles from there.
-        longest_delay_seconds: It never gets longer than this.
-        jitter: Which share of each delay is left to chance, so that those who met do not meet
-            again: 0 for none, 1 for all of it.
+        attempts: The largest number of attempts, including the first one.
+        first_delay_seconds: The delay before the second attempt; it doubles with each attempt.
+        longest_delay_seconds: The longest delay.
+        jitter: The share of each delay that is random, so that transactions that conflicted do not
+            conflict again: 0 for none, 1 for all of it.
     """
 
     attempts: int = 20
@@ -48,8 +48,8 @@ class Retry:
             raise InvalidInput(what, parameter="jitter")
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait after an attempt, counted from 1, has failed."""
-        # Beyond this many doublings the longest delay holds, whatever the first one was.
+        """Return the seconds to wait after an attempt, counted from 1, has failed."""
+        # After this many doublings the longest delay applies, whatever the first one was.
         full = min(
             self.first_delay_seconds * 2.0 ** min(attempt - 1, 64), self.longest_delay_seconds
         )
@@ -57,7 +57,7 @@ class Retry:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Retry:
-        """Read a table's properties; a value that makes no sense is an `InvalidInput`."""
+        """Return the retry settings in a table's properties; raise `InvalidInput` if invalid."""
         found = cls()
         for name, key in PROPERTIES.items():
             text = properties.get(key)

@@ -1,8 +1,8 @@
-"""Plans for rows: which rows of a table change, and how.
+"""Row plans: which rows of a table change, and how.
 
-A plan is data. Its `scopes` choose the files that may hold rows to change; its clauses say of any
-rows of the table which of them change and how. DELETE, UPDATE and MERGE are all plans, and
-`lakeward.write.rows` carries them out.
+A plan is data. Its `scopes` choose the files that may have rows to change; its clauses decide which
+rows change and how. DELETE, UPDATE and MERGE are all plans, and `lakeward.write.rows` executes
+them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lakeward.read.plan import file_always_matches
 from lakeward.write.plan.merge_source import KeyBlocks
 
 _LISTED: Final = 1000
-"""Up to so many keys a scope lists each; beyond that it has the smallest and the largest."""
+"""A scope lists up to this many keys; beyond that it has the smallest and the largest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class BoundClause:
     """A clause whose expressions are bound.
 
     Attributes:
-        does: What it does.
-        condition: For which rows; None for all.
-        values: By column, what is set or inserted; where nothing is set, rows stay as they are.
+        does: What the clause does: delete, update or insert.
+        condition: The rows that it applies to; None for all.
+        values: The values to set or insert, by column; if empty, an update changes nothing.
     """
 
     does: Does
@@ -60,21 +60,21 @@ class BoundClause:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What shall become of the rows of a table.
+    """A plan of changes to the rows of a table.
 
     Attributes:
-        table: Its name, for errors.
-        source: The rows to be merged, by names that no column of the table can have.
-        keys: Of each pair, the table's side and the data's side of a key.
-        index: The data's keys; None where there is no data, or where it has blocks.
-        residual: What must hold beside the keys for two rows to be partners.
-        matched: Clauses for rows of the table with a partner.
-        not_matched: Clauses for rows of the data without one.
-        unmatched_target: Clauses for rows of the table without one.
-        scopes: Conditions that rows satisfy which may be changed, or that may keep a row of the
-            data from being inserted; None stands for every row.
-        blocks: The data's keys where they are too many for one index; None otherwise.
-        spill: Holds the rows, where memory does not.
+        table: The table's name, for errors.
+        source: The rows to be merged; column names are ones that no column of the table can have.
+        keys: For each key, the table's expression and the data's expression.
+        index: The index of the data's keys; None without data, or with `blocks`.
+        residual: A further condition, beside equal keys, for two rows to match.
+        matched: Clauses for rows of the table that match a row of the data.
+        not_matched: Clauses for rows of the data that match no row of the table.
+        unmatched_target: Clauses for rows of the table that match no row of the data.
+        scopes: Conditions; only rows that satisfy one of them may be changed, or prevent the
+            insertion of a row of the data. None means every row.
+        blocks: The data's keys if they are too many for one index; None otherwise.
+        spill: The temporary file of the rows, if they do not fit in memory.
     """
 
     table: str
@@ -96,7 +96,7 @@ class RowPlan:
 
     @property
     def only_clause(self) -> BoundClause | None:
-        """The clause whose condition alone decides which rows change; None if there is more."""
+        """The clause whose condition alone decides which rows change; None otherwise."""
         if self.has_data or len(self.unmatched_target) != 1:
             return None
         return self.unmatched_target[0]
@@ -113,11 +113,11 @@ class RowPlan:
 
     @property
     def is_plain_delete(self) -> bool:
-        """Whether it deletes every row that matches a source row; then several may match."""
+        """Whether every row that matches is deleted; then it may match several source rows."""
         return [(c.does, c.condition) for c in self.matched] == [(Does.DELETE, None)]
 
     def deletes_all_of(self, file: DataFile) -> bool:
-        """Whether partition values and statistics prove that every row of a file goes."""
+        """Return whether partition values and statistics prove that all of `file` is deleted."""
         clause = self.only_clause
         if clause is None or clause.does is not Does.DELETE:
             return False
@@ -125,28 +125,28 @@ class RowPlan:
 
 
 def delete_plan(table: str, condition: Expression | None) -> RowPlan:
-    """The plan that deletes the rows for which a condition is true; None stands for all rows."""
+    """Return the plan that deletes the rows for which a condition is true; None for all rows."""
     clause = BoundClause(Does.DELETE, condition, {})
     return _plan_without_data(table, clause)
 
 
 def delete_keys_plan(schema: Schema, table: str, keys: pa.Table) -> RowPlan:
-    """The plan that deletes the rows that have one of some keys.
+    """Return the plan that deletes the rows whose key is in `keys`.
 
-    The columns of `keys` make the key; each key is there once, without missing values.
+    The columns of `keys` are those of the key; `keys` has no duplicates and no missing values.
     """
     both = Sides(schema, schema)
     names = keys.column_names
     pairs = tuple((Column(schema.by_name[n]), both.resolve([SOURCE, n])) for n in names)
     rows = keys.rename_columns([source_name(n) for n in names])
     clause = BoundClause(Does.DELETE, None, {})
-    # Bounds: to compare every row that is read with a list costs more than the index does.
+    # Only bounds: comparing every row with a list costs more than using the index.
     scopes = scopes_of(pairs, keys.columns, (), (), listed=False)
     return RowPlan(table, rows, pairs, KeyIndex(keys.columns), None, (clause,), (), (), scopes)
 
 
 def update_plan(schema: Schema, table: str, values: object, where: str | None) -> RowPlan:
-    """The plan of an update; columns and expressions that do not fit the table are refused."""
+    """Return the plan of an update; raise an error if columns or expressions do not fit."""
     given = arguments.mapping(values, "set")
     if not given:
         what = f"This update of {table} sets nothing."
@@ -159,7 +159,7 @@ def update_plan(schema: Schema, table: str, values: object, where: str | None) -
 def bound_values(
     given: Mapping[str, str], sides: Sides, schema: Schema, table: str
 ) -> dict[str, Expression]:
-    """Expressions by column, parsed and given the types of the columns."""
+    """Return parsed expressions by column, with the types of the columns."""
     unknown = next((n for n in given if n not in schema.by_name), None)
     if unknown is not None:
         what = f"There is no column {unknown!r} in table {table}."
@@ -191,10 +191,10 @@ def scopes_of(
     *,
     listed: bool = True,
 ) -> tuple[Expression | None, ...]:
-    """Conditions for rows that may have a partner, and for those that may change without one.
+    """Return conditions for rows that may match the data, and for those that change unmatched.
 
     `found` has all keys of the data, or only their bounds unless `listed`. `unmatched_target` has
-    the conditions of clauses for rows without a partner; None stands for all of them.
+    the conditions of clauses for rows that match nothing; None means all of them.
     """
     if None in unmatched_target:
         return (None,)
@@ -211,14 +211,14 @@ def scopes_of(
 
 
 def all_of(terms: Sequence[Expression]) -> Expression | None:
-    """The conjunction of some conditions; None where there are none."""
+    """Return the conjunction of conditions; None if there are none."""
     if len(terms) > 1:
         return And(tuple(terms))
     return terms[0] if terms else None
 
 
 def _near(field: Field, values: pa.ChunkedArray, *, listed: bool) -> list[Expression]:
-    """Conditions that hold for a column whose value is one of some values."""
+    """Return conditions that a column satisfies if its value is one of `values`."""
     if pa.types.is_floating(values.type):
         return []
     each = values.unique().drop_null() if listed else None
@@ -231,7 +231,7 @@ def _near(field: Field, values: pa.ChunkedArray, *, listed: bool) -> list[Expres
         if low is not None:
             bounds = to_neutral(field.type, low), to_neutral(field.type, high)
     except (OverflowError, ValueError):
-        # Arrow holds moments that Python's calendar does not reach.
+        # Arrow has times that are beyond Python's calendar.
         return []
     term = between({field: bounds})
     return [] if term is None else list(conjuncts(term))

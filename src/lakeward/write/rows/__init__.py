@@ -1,1 +1,1 @@
-"""Rows of existing files updated, merged and deleted."""
+"""Updates, merges and deletes of rows in existing files."""

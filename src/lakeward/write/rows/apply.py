@@ -1,12 +1,12 @@
-"""Carries out a plan for rows: a DELETE, an UPDATE or a MERGE.
+"""Executes a plan for rows: a DELETE, an UPDATE or a MERGE.
 
-Files whose rows all go, by their statistics, are removed unread. Of the others, several at a time,
-only the columns that decide which rows change are read, and only row groups that may hold such
-rows. Every file with such rows is written again; or the rows are marked by a deletion vector, where
-the table asks for that and they are few, and their new values are written as a new file. Memory
-holds parts of a few files, and the positions of the rows that change.
+Files that are deleted completely, according to their statistics, are removed without being read.
+Of the other files, several at a time, only the columns that decide which rows change are read, and
+only row groups that may contain such rows. A file with such rows is rewritten; or, if the table has
+deletion vectors and the rows are few, they are marked by a deletion vector and their new values are
+written to a new file. Memory contains parts of a few files, and the positions of changing rows.
 
-New values are checked like rows that are appended; rows that stay are written as they were.
+New values are checked like appended rows; unchanged rows are written without checks.
 """
 
 from __future__ import annotations
@@ -36,15 +36,19 @@ from lakeward.write.rows.work import RowWork
 T = TypeVar("T")
 R = TypeVar("R")
 _THREADS: Final = 4
-"""So many files are worked on at once; a part of each is held in memory while it is."""
+"""The most files that are processed at a time; a part of each is in memory."""
 _HELD: Final = 4_000_000
-"""So many rows are noted as changing when files are looked at; beyond that files are looked at
+"""The most positions of changing rows that are kept in memory; beyond that, files are searched
 again when they are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A file whose rows changed, the files that take its place, and how many rows changed how."""
+    """A file with changed rows, the files that replace it, and counts of its rows.
+
+    Attributes:
+        copied: Unchanged rows that were written to the new files.
+    """
 
     file: LoggedFile
     files: tuple[DataFile, ...]
@@ -55,10 +59,10 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a plan did when it was carried out.
+    """The result of the execution of a plan.
 
-    `added` are files of rows that are inserted, or that replace rows marked as deleted; `given` is
-    the number of rows of data; `change_files` have the changed rows, where they were recorded.
+    `added` are files with inserted rows, or with new values of rows that were marked as deleted;
+    `given` is the number of source rows; `change_files` contain the changed rows, if recorded.
     """
 
     replaced: tuple[Replaced, ...]
@@ -68,7 +72,7 @@ class Done:
     change_files: tuple[DataFile, ...]
 
     def result(self, files: int) -> RowChanges:
-        """The row and file counts that the caller gets; `files` is the table's file count."""
+        """Return counts of rows and files for the user; `files` is the table's number of files."""
         touched = len(self.replaced)
         # Whole files of an adopted log may have no row counts.
         unknown = any(not r.files and r.file.file.live_rows is None for r in self.replaced)
@@ -82,11 +86,11 @@ class Done:
 
     @property
     def deleted(self) -> int:
-        """Rows that are gone, as far as the log has counts."""
+        """The number of deleted rows, without files whose row counts the log lacks."""
         return sum(r.deleted for r in self.replaced)
 
     def metrics(self, operation: str, result: RowChanges) -> dict[str, int | None]:
-        """The metrics for the commit."""
+        """Return the metrics for the commit."""
         result = replace(result, deleted=self.deleted)
         copied = sum(r.copied for r in self.replaced)
         if operation == "MERGE":
@@ -97,7 +101,10 @@ class Done:
 def carried_out(
     work: RowWork, files: Sequence[LoggedFile], before_writing: Callable[[], None]
 ) -> Done:
-    """Carry a plan out on files: look at all of them first, then write."""
+    """Execute a plan on files: find the changing rows of all files first, then write.
+
+    `before_writing` is called once before the first write, if something is written.
+    """
     plan, head, definition = work.plan, work.change.head, work.change.definition
     whole, some = list[LoggedFile](), list[LoggedFile]()
     for file in files:
@@ -127,10 +134,9 @@ def carried_out(
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A file with rows to change, of which `gone` do not stay as they are.
+    """A file with changing rows, whose number is `gone`.
 
-    `found` is None where rows are looked for again when the file is written, because memory holds
-    enough of them.
+    `found` is None if the rows are searched again when the file is written, to save memory.
     """
 
     file: LoggedFile
@@ -139,12 +145,15 @@ class Touched:
     found: Found | None
 
     def found_by(self, work: RowWork) -> Found:
-        """The rows that change."""
+        """Return the changing rows of the file; search them again if they were not kept."""
         return work.look(self.file) if self.found is None else self.found
 
 
 def _match(work: RowWork, files: Sequence[LoggedFile]) -> None:
-    """Match all rows by key, block of the source by block; only where the source has blocks."""
+    """Match rows of the files with the source by key, one block of the source at a time.
+
+    Does nothing if the source has no blocks.
+    """
     plan = work.plan
     residual = () if plan.residual is None else tuple(conjuncts(plan.residual))
     for start, keys in plan.blocks or ():
@@ -163,7 +172,7 @@ def _release(work: RowWork) -> None:
 
 
 def _touched(work: RowWork, files: Sequence[LoggedFile]) -> Iterable[Touched]:
-    """Look at all files; those that have rows to change."""
+    """Search all files; yield those with changing rows."""
     held = 0
     for file, found in zip(files, _each(work.look, files), strict=True):
         if found.is_empty:
@@ -175,7 +184,7 @@ def _touched(work: RowWork, files: Sequence[LoggedFile]) -> Iterable[Touched]:
 
 
 def _rewritten(work: RowWork, one: Touched, recorded: list[DataFile]) -> Replaced:
-    """Write a file again, with the changes of its rows."""
+    """Rewrite a file with the changes of its rows."""
     file, found = one.file, one.found_by(work)
     deleted = len(found.deleted)
     copied = 0
@@ -197,10 +206,10 @@ def _rewritten(work: RowWork, one: Touched, recorded: list[DataFile]) -> Replace
 
 
 def _renewed(work: RowWork, one: Touched, recorded: list[DataFile]) -> pa.Table:
-    """The new values of updated rows of a file in which the old rows are marked as deleted."""
+    """Return updated rows with new values; the file's old rows will be marked as deleted."""
     found = one.found_by(work)
     if work.feed is None and not found.updated:
-        return work.kept_ids.definition.schema.arrow.empty_table()
+        return work.kept_ids.schema.empty_table()
     rows = work.changed(one.file, found)
     if not work.check(rows.after):
         return rows.after.slice(0, 0)
@@ -209,7 +218,7 @@ def _renewed(work: RowWork, one: Touched, recorded: list[DataFile]) -> pa.Table:
 
 
 def _new(work: RowWork, recorded: list[DataFile], counts: list[int]) -> Iterator[pa.Table]:
-    """The rows that are inserted; their numbers are appended to `counts`."""
+    """Yield the inserted rows; append the number of rows of each table to `counts`."""
     for rows in work.inserted():
         if not work.check(rows):
             continue
@@ -221,7 +230,7 @@ def _new(work: RowWork, recorded: list[DataFile], counts: list[int]) -> Iterator
 
 
 def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:
-    """Mark rows as deleted in files that stay."""
+    """Mark rows as deleted by deletion vectors; yield each file with its replacement."""
     found = [one.found_by(work) for one in files]
     after = mark(
         work.stager, [(one.file, pa.array(f.gone)) for one, f in zip(files, found, strict=True)]
@@ -232,7 +241,7 @@ def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:
 
 
 def _each(do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
-    """Call a function for each item, in several threads; results in order, counted as progress."""
+    """Call a function for each item in several threads; yield results in order, with progress."""
     return counted(_results(do, items), len(items))
 
 

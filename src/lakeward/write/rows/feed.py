@@ -1,9 +1,10 @@
-"""The change feed of a Delta table that has one: change files with the rows that a commit changes.
+"""Writes the change feed of a Delta table: change files with the rows that a commit changes.
 
-A commit that only adds rows, or only removes whole files, needs none: readers derive the changes
-from its files. An update or a merge that is all a transaction does to a table records the rows as
-it changes them; for a deletion they are read from the removed files. For several operations the
-changes are the difference of rows between removed and added files, so an update is a delete and an
+A commit that only adds rows, or only removes whole files, needs no change files: readers derive the
+changes from its data files. If an update or a merge is the only operation on a table, it records
+rows while it changes them; for a single delete, the rows are read from the removed files. For
+several operations, and after a conflict that `LastWriterWins` resolved, the changes are the
+difference of rows between removed and added files, so that an update appears as a delete and an
 insert.
 """
 
@@ -34,13 +35,13 @@ from lakeward.write.stage.stager import Stager
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Writes change files of one table, in any threads."""
+    """Writes change files of one table; thread-safe."""
 
     stager: Stager
 
     @classmethod
     def of(cls, stager: Stager) -> Feed | None:
-        """The feed of a table; None for a table without one."""
+        """Return the feed of a stager's table; None if the table has no change feed."""
         definition = stager.definition
         if not format_of(stager.head).has_change_feed(definition):
             return None
@@ -48,7 +49,7 @@ class Feed:
         return cls(stager.beside(changes, below="_change_data/", stem="cdc"))
 
     def write(self, changes: Iterable[tuple[str, pa.Table]]) -> list[DataFile]:
-        """Write rows as change files; each table of rows comes with its kind of change."""
+        """Write rows as change files; `changes` has pairs of a kind of change and rows."""
         rows = (self._with_kind(kind, table) for kind, table in changes if table.num_rows)
         written = self.stager.stage(rows, complete=True)
         if written:
@@ -56,11 +57,11 @@ class Feed:
         return [DataFile(f.path, f.size, None, 0, f.partition) for f in written]
 
     def write_changes(self, *, before: pa.Table, after: pa.Table, gone: pa.Table) -> list[DataFile]:
-        """Write the updated rows, as they were and as they are, and the deleted rows of a file."""
+        """Write updated rows with their old and new values, and deleted rows, as change files."""
         return self.write([(UPDATED_FROM, before), (UPDATED_TO, after), (DELETED, gone)])
 
     def write_new(self, rows: pa.Table) -> list[DataFile]:
-        """Write rows that are new."""
+        """Write inserted rows as change files."""
         return self.write([(INSERTED, rows)])
 
     def _with_kind(self, kind: str, rows: pa.Table) -> pa.Table:
@@ -72,16 +73,22 @@ class Feed:
 
 
 def finish(storage: Storage, stager: Stager, change: Change) -> None:
-    """Decide which change files a commit publishes, where the table has a feed, and write them.
+    """Set the change files that a commit publishes, if the table has a feed; write missing ones.
 
-    None are needed where the files added and removed tell the same.
+    None are needed if readers can derive the changes from added and removed files.
     """
-    feed = Feed.of(stager) if change.steps else None
+    feed = Feed.of(stager) if change.steps or change.rejected else None
     if feed is None:
         return
     match change.steps:
-        case _ if _is_implied(change):
-            found: list[DataFile] = []
+        case _ if change.overrides:
+            # The steps do not describe the rows of others that were removed.
+            found = feed.write(_difference(storage, change))
+        case _ if not change.fixed and _is_implied(change):
+            found = []
+        case _ if change.rejected:
+            # What the steps recorded has changes of rows that were put back since.
+            found = feed.write(_difference(storage, change))
         case [RowsChanged(operation=int())] if not change.fixed:
             found = change.recorded_change_files
         case [RowsChanged(plan)] if plan.only_clause is not None and not change.fixed:
@@ -94,7 +101,7 @@ def finish(storage: Storage, stager: Stager, change: Change) -> None:
 
 
 def _is_implied(change: Change) -> bool:
-    """Whether removed files held only deleted rows, and added files hold only new ones."""
+    """Return whether removed files contain only deleted rows, and added files only new rows."""
     removed = [f.file for f in change.removed.values()]
     return all(
         isinstance(step, Added) or all(map(step.plan.deletes_all_of, removed))

@@ -1,6 +1,6 @@
-"""Which rows of a file a plan changes, found from the few columns that decide it.
+"""Finds the rows of a file that a plan changes, from the few columns that decide it.
 
-Large files are read part by part, so that memory holds a part only.
+Large files are read part by part, so that only one part is in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakeward.write.plan.row_plan import BoundClause, RowPlan
 
 _RUNS: Final = 100
 PART_BYTES: Final = 64 * 2**20
-"""Rows of this size are worked on together; a file of the usual size is one part or two."""
+"""Rows of about this size are processed together; a usual file has one part or two."""
 _SAMPLE: Final = 5
 _PLACE: Final = "\0place"
 """A name that no column can have."""
@@ -40,11 +40,11 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a plan does to some rows, by their positions.
+    """The changes of a plan to some rows, by their positions.
 
     Attributes:
-        deleted: Rows that go, in order.
-        updated: Rows that get new values; each in order, and none of them is there twice.
+        deleted: Positions of deleted rows, ascending.
+        updated: Rows that get new values; positions ascend in each item, and no row is in two.
     """
 
     deleted: Positions
@@ -56,12 +56,12 @@ class Found:
         return np.sort(np.concatenate([self.deleted, *(u.rows for u in self.updated)]))
 
     def moved(self, place: Callable[[Positions], Positions]) -> Found:
-        """The same changes, with every position mapped by a function."""
+        """Return the same changes, with every position mapped by a function."""
         updated = tuple(replace(u, rows=place(u.rows)) for u in self.updated)
         return Found(place(self.deleted), updated)
 
     def between(self, low: int, high: int) -> Found:
-        """The changes of rows at positions from `low` up to, but not including, `high`."""
+        """Return the changes of rows at positions from `low` up to, but not including, `high`."""
         updated = []
         for one in self.updated:
             some = slice(*np.searchsorted(one.rows, [low, high]))
@@ -74,7 +74,7 @@ class Found:
 
     @classmethod
     def joined(cls, parts: Sequence[Found]) -> Found:
-        """The changes of consecutive parts of a file as one."""
+        """Return the changes of consecutive parts of a file as one."""
         if len(parts) == 1:
             return parts[0]
         deleted = np.concatenate([np.empty(0, dtype=np.int64), *(p.deleted for p in parts)])
@@ -82,7 +82,7 @@ class Found:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all rows stay as they are."""
+        """Whether no row changes."""
         return not len(self.deleted) and not self.updated
 
 
@@ -90,7 +90,7 @@ def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) 
     """Find which of some rows of the table a plan deletes or updates.
 
     `rows` has the columns that the plan needs. `seen` is set to true for each source row that
-    matches one of them. `known` has the matches by key, where they were looked up block by block.
+    matches one of them. `known` has the matches by key, if they were looked up block by block.
     """
     deleted: list[Positions] = []
     updated: list[Updated] = []
@@ -113,19 +113,22 @@ def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) 
 
 
 def find_by_condition(clause: BoundClause, rows: Positions) -> Found:
-    """What a clause does to rows for which its condition is known to be true."""
+    """Return the changes of a clause to rows for which its condition is known to be true."""
     if clause.does is Does.DELETE:
         return Found(rows, ())
     return Found(rows[:0], (Updated(clause.values, rows, None),) if len(rows) else ())
 
 
 def changed_rows(plan: RowPlan, rows: pa.Table) -> Positions:
-    """The rows, by position, that a plan deletes or updates; `rows` has the columns it needs."""
+    """Return the positions of rows that a plan deletes or updates.
+
+    `rows` has the columns that the plan needs.
+    """
     return find(plan, rows, np.zeros(plan.source.num_rows, dtype=bool)).gone
 
 
 def inserted(plan: RowPlan, seen: Mask, some: slice) -> Iterable[tuple[BoundClause, pa.Table]]:
-    """Rows of a slice of the source that match no row and are inserted, for each clause."""
+    """Yield each clause with the source rows that it inserts: rows of a slice that match none."""
     rest = np.flatnonzero(~seen[some])
     rows = plan.source.slice(some.start, some.stop - some.start)
     for clause, found in _first(plan.not_matched, rows, rest, plan):
@@ -139,11 +142,14 @@ def beside(
     partners: Positions | None,
     expressions: Iterable[Expression],
 ) -> pa.Table:
-    """Rows of the table joined with the matching source rows: the columns that are needed."""
+    """Return rows of the table with the source columns that the expressions use.
+
+    `partners` are the positions of the source row of each row; if None, the rows are unchanged.
+    """
     if partners is None:
         return rows
     names = sorted(set().union(*map(sources, expressions)))
-    # Arrow would copy all chunks of a column into one first, to take any of its rows.
+    # Arrow's `take` would first copy all chunks of a column into one.
     taken = picked(plan.source.select([source_name(n) for n in names]), partners)
     for name in taken.column_names:
         rows = rows.append_column(name, taken[name])
@@ -151,7 +157,7 @@ def beside(
 
 
 def same_keys(plan: RowPlan, index: KeyIndex, rows: pa.Table) -> Pairs:
-    """Pairs of rows of the table and rows of an index that have the same key."""
+    """Return pairs of rows of the table and rows of an index that have the same key."""
     wanted = {str(n): target for n, (target, _) in enumerate(plan.keys)}
     found = computed(rows, wanted, f"The key of {plan.table}")
     return index.find(list(found.values()))
@@ -159,9 +165,9 @@ def same_keys(plan: RowPlan, index: KeyIndex, rows: pa.Table) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """All rows of a part of a file, or those that change, with what changes among them.
+    """All rows of a part of a file, or only those that change, and the changes.
 
-    `after` has the updated rows as they become, in the order of `found`.
+    `after` has the updated rows with their new values, in the order of `found`.
     """
 
     whole: pa.Table
@@ -169,21 +175,21 @@ class FileRows:
     after: pa.Table
 
     def kept(self) -> pa.Table:
-        """The rows that stay as they are."""
+        """Return the rows that do not change."""
         return rows_without(self.whole, self.found.gone)
 
     def before(self) -> pa.Table:
-        """The rows that were updated, as they were, in the order of `after`."""
+        """Return the updated rows with their old values, in the order of `after`."""
         places = [u.rows for u in self.found.updated]
         return picked(self.whole, np.concatenate([np.empty(0, dtype=np.int64), *places]))
 
     def deleted(self) -> pa.Table:
-        """The rows that are gone."""
+        """Return the deleted rows."""
         return picked(self.whole, self.found.deleted)
 
 
 def rows_without(rows: pa.Table, gone: Positions) -> pa.Table:
-    """The rows except those at some positions, which are ascending."""
+    """Return the rows except those at the positions `gone`, which are ascending."""
     if not len(gone):
         return rows
     breaks = np.flatnonzero(np.diff(gone) > 1)
@@ -198,7 +204,7 @@ def rows_without(rows: pa.Table, gone: Positions) -> pa.Table:
 
 
 def by_parts(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Rows as tables of about `PART_BYTES`, in order; at least one, which may be empty."""
+    """Yield rows as tables of about `PART_BYTES`, in order; at least one, which may be empty."""
     waiting: list[pa.RecordBatch] = []
     size, empty = 0, True
     for batch in batches:
@@ -224,7 +230,7 @@ def _partners(plan: RowPlan, rows: pa.Table, known: Pairs | None) -> Pairs:
 
 
 def _chosen(plan: RowPlan, rows: pa.Table, pairs: Pairs) -> list[tuple[BoundClause, Positions]]:
-    """For each clause, the indices of the matched pairs that it applies to."""
+    """Return, for each clause, the indices of the matched pairs that it applies to."""
     conditions = [c.condition for c in plan.matched if c.condition is not None]
     if not conditions or not len(pairs.rows):
         everything = np.arange(len(pairs.rows))
@@ -237,7 +243,7 @@ def _joined(
 ) -> pa.Table:
     names = sorted(set().union(*map(targets, expressions)))
     places = pa.array(pairs.rows)
-    # A table without columns would not know how many rows it has.
+    # A table without columns has no number of rows.
     some = picked(rows.select(names), pairs.rows) if names else pa.table({})
     taken = pa.table({_PLACE: places, **{n: some[n] for n in names}})
     return beside(plan, taken, pairs.partners, expressions)
@@ -246,9 +252,9 @@ def _joined(
 def _first(
     clauses: Iterable[BoundClause], rows: pa.Table, among: Positions | None, plan: RowPlan
 ) -> list[tuple[BoundClause, Positions]]:
-    """For each clause the rows for which it is the first that holds.
+    """Return each clause with the positions of rows for which it is the first to apply.
 
-    A condition is only computed for rows that no earlier clause took.
+    A condition is only computed for rows to which no earlier clause applies.
     """
     out = []
     what = f"A condition of the change to {plan.table}"

@@ -1,9 +1,9 @@
-"""Merge-on-read: rows are deleted by a deletion vector, and their file stays.
+"""Merge-on-read: rows are deleted by a deletion vector, and their file is not rewritten.
 
-A table asks for it by a policy, and it is done where few rows of a file go; otherwise the file is
-written again, because every reader would have to skip the rows. One operation writes one file of
-vectors. The log removes the file and adds it again, under the same path and with the vector, so
-concurrent changes of it conflict.
+A policy of the table enables it, and it is used if few rows of a file are deleted; otherwise the
+file is rewritten, because every reader would have to skip the rows. One operation writes one file
+of vectors. The log removes the data file and adds it again, under the same path and with the
+vector, so concurrent changes of the file conflict.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FEATURE: Final = "deletionVectors"
 
 
 def is_marked_by(head: Head, definition: Definition, file: LoggedFile, gone: int) -> bool:
-    """Whether `gone` rows of a file go by a vector: the table asks for it, and they are few."""
+    """Return whether to delete `gone` rows of a file by a vector: if enabled, and they are few."""
     rows = file.rows
     said = settings(head, definition)
     if rows is None or not is_merge_on_read(said, definition):
@@ -40,11 +40,11 @@ def is_marked_by(head: Head, definition: Definition, file: LoggedFile, gone: int
 def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[DataFile]:
     """Delete rows of files in place, by one file of vectors; return the new entries, in order.
 
-    Each file is one for which `is_marked_by` holds, with the positions in it of rows that go.
+    `gone` has files for which `is_marked_by` is true, with the positions of the rows to delete.
     """
     if not gone:
         return []
-    # Few transactions get here, and the library need not be loaded for the others.
+    # Few transactions reach this point, and the others need not load the library.
     from lakeward.read.deleted import Vectors
 
     earlier = Vectors(stager.storage, stager.head)
@@ -57,12 +57,12 @@ def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[Da
 
 
 def is_merge_on_read(said: Mapping[str, str], definition: Definition) -> bool:
-    """Whether the table asks for deletion vectors."""
+    """Return whether deletion vectors are enabled for the table."""
     features = definition.protocol.get("writerFeatures") or ()
     return said.get(MERGE_ON_READ) == "true" and _FEATURE in features
 
 
 def _marked(file: DataFile, vector: Mapping[str, object]) -> DataFile:
-    # Bounds are those of all rows in the file, so they may be wider than what is left.
+    # Bounds are those of all rows in the file, so they may be wider than those of the rest.
     stats = None if file.stats is None else replace(file.stats, tight=False)
     return replace(file, deletion_vector=dict(vector), stats=stats)

@@ -1,6 +1,6 @@
-"""What a plan does to the rows of one file: finds them, reads them, and computes their new values.
+"""Executes a plan on one file: finds the changing rows, reads them, and computes new values.
 
-The position of a row is its place in the file; rows that are deleted in place count too.
+The position of a row is its index in the file, counting rows that are deleted in place too.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ from lakeward.write.rows.find import (
 )
 from lakeward.write.rows.row_ids import KeptIds
 from lakeward.write.stage.checks import Checks
+from lakeward.write.stage.numbers import check_kept
 from lakeward.write.stage.stager import Stager
 
 _NEW_BYTES: Final = 64 * 2**20
-"""Rows of the data of this size become rows of the table at once."""
+"""The size of source rows that are converted to rows of the table at a time."""
 
 
 @dataclass
@@ -76,10 +77,10 @@ class RowWork:
         self.seen = np.zeros(self.plan.source.num_rows, dtype=bool)
         self.checks = Checks.of(self.change.definition, self.plan.table)
         self.pairs = None if self.plan.blocks is None else FoundPairs()
-        self.kept_ids = KeptIds.of(self.storage, self.change.head, self.change.definition)
+        self.kept_ids = KeptIds.of_change(self.storage, self.change)
 
     def close(self) -> None:
-        """Delete the temporary file of pairs; no file can be looked at after that."""
+        """Delete the temporary file of pairs; `look` and `match` cannot be called after that."""
         if self.pairs is not None:
             self.pairs.close()
 
@@ -101,7 +102,8 @@ class RowWork:
     ) -> None:
         """Record which rows of a file have the key of a source row of one block.
 
-        `start` is the block's first row; `scope` holds for all rows that have one of its keys.
+        `start` is the index of the block's first row in the source. `scope` is a condition that is
+        true for all rows with a key of the block: only such rows are read.
         """
         for rows in self._read(file, self._keys, where=_scope([scope], file)):
             pairs = same_keys(self.plan, index, rows)
@@ -110,7 +112,7 @@ class RowWork:
                 self.pairs.add(file, numbers[pairs.rows], pairs.partners + start)
 
     def parts(self, file: LoggedFile, found: Found) -> Iterator[FileRows]:
-        """All rows of a file, of which some change, part by part."""
+        """Yield all rows of a file in parts, each with the changes `found` in it."""
         definition = self.kept_ids.definition
         if file.file.deletion_vector is None:
             # Every row is read, so its position is its place.
@@ -119,7 +121,7 @@ class RowWork:
             for rows in by_parts(reader):
                 some = found.between(start, start + rows.num_rows)
                 places = np.arange(start, start + rows.num_rows)
-                rows = self.kept_ids.filled(rows, file.file, places)
+                rows = self.kept_ids.filled(rows, file, places)
                 yield self._file_rows(rows, some.moved(partial(_less, start)))
                 start += rows.num_rows
             return
@@ -127,29 +129,29 @@ class RowWork:
             numbers = rows[POSITION].to_numpy()
             low, high = (numbers[0], numbers[-1] + 1) if len(numbers) else (0, 0)
             placed = found.between(low, high).moved(partial(_among, numbers))
-            whole = self.kept_ids.filled(rows.drop_columns([POSITION]), file.file, numbers)
+            whole = self.kept_ids.filled(rows.drop_columns([POSITION]), file, numbers)
             yield self._file_rows(whole, placed)
 
     def changed(self, file: LoggedFile, found: Found) -> FileRows:
-        """The rows of a file that change, with the columns whose old values are needed."""
+        """Return the changing rows of a file, with the columns whose old values are needed."""
         gone = found.gone
         names = [*self._needed(found), *self.kept_ids.names]
         reader = self._reader(file, names, among=gone)
         parts = [_chosen(batch, gone) for batch in reader]
         some = pa.Table.from_batches(parts, reader.schema)
         placed = found.moved(lambda places: np.searchsorted(gone, places))
-        whole = self.kept_ids.filled(some.drop_columns([POSITION]), file.file, gone)
+        whole = self.kept_ids.filled(some.drop_columns([POSITION]), file, gone)
         return self._file_rows(whole, placed)
 
     def check(self, rows: pa.Table) -> bool:
-        """Check rows that are new or have new values; whether none so far violates a check."""
+        """Check rows that are new or have new values; return whether no row so far violates one."""
         if rows.num_rows:
             with self._lock:
                 self.checks.look_at(rows)
         return not self.checks.violated
 
     def record(self, rows: FileRows) -> list[DataFile]:
-        """Write what becomes of rows as change files, where changes are recorded."""
+        """Write the changes of rows as change files; return none if changes are not recorded."""
         if self.feed is None:
             return []
         before, after, gone = map(
@@ -158,14 +160,15 @@ class RowWork:
         return self.feed.write_changes(before=before, after=after, gone=gone)
 
     def inserted(self) -> Iterator[pa.Table]:
-        """Source rows that match no row of the table, as new rows of the table, in batches."""
+        """Yield source rows that match no row of the table, as new rows of it, in batches."""
         definition, count = self.change.definition, self.plan.source.num_rows
         step = max(1, _NEW_BYTES * count // max(self.plan.source.nbytes, 1))
         for start in range(0, count, step):
             some = slice(start, start + step)
             for clause, rows in inserted(self.plan, self.seen, some):
                 new = _new_rows(rows, clause.values, definition)
-                yield completed(new, definition, self.plan.table)
+                new = completed(new, definition, self.plan.table)
+                yield new if self.stager.numbers is None else self.stager.numbers.fill(new)
 
     def _file_rows(self, rows: pa.Table, found: Found) -> FileRows:
         return FileRows(rows, found, self._after(rows, found))
@@ -181,7 +184,7 @@ class RowWork:
     def _read(
         self, file: LoggedFile, names: Sequence[str], *, where: Expression | None = None
     ) -> Iterator[pa.Table]:
-        """The rows for which a condition is true, with their positions, part by part."""
+        """Yield the rows for which a condition is true, with their positions, in parts."""
         return by_parts(self._reader(file, names, where=where))
 
     def _reader(
@@ -204,7 +207,7 @@ class RowWork:
         )
 
     def _needed(self, found: Found) -> list[str]:
-        """The columns of which the old values are needed."""
+        """Return the columns whose old values are needed to write the changed rows."""
         schema = self.change.definition.schema
         if self.feed is not None:
             return schema.names
@@ -216,7 +219,7 @@ class RowWork:
 
     @property
     def _keys(self) -> list[str]:
-        """The columns of the table that make its side of the keys."""
+        """The columns of the table that the merge keys are computed from."""
         used = set().union(*(targets(target) for target, _ in self.plan.keys))
         return [n for n in self.change.definition.schema.names if n in used]
 
@@ -227,7 +230,7 @@ class RowWork:
 
     def _after(self, rows: pa.Table, found: Found) -> pa.Table:
         parts = [self._updated(rows, updated) for updated in found.updated]
-        return pa.concat_tables([self.kept_ids.definition.schema.arrow.empty_table(), *parts])
+        return pa.concat_tables([self.kept_ids.schema.empty_table(), *parts])
 
     def _updated(self, rows: pa.Table, updated: Updated) -> pa.Table:
         definition, table = self.change.definition, self.plan.table
@@ -235,14 +238,16 @@ class RowWork:
         values = updated.values
         joined = beside(self.plan, old, updated.partners, values.values())
         found = computed(joined, values, f"A new value for {table}")
-        # What is generated is computed anew, unless it is given, and then checked.
+        # Generated columns are computed again, unless the update sets them: then they are checked.
         names = [n for n in definition.schema.names if n in found or n not in self._generated]
         new = pa.table({n: found[n] if n in found else old[n] for n in names})
+        if definition.identity:
+            check_kept(old, new, definition, table)
         return self.kept_ids.updated(completed(new, definition, table), old)
 
 
 def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:
-    """The condition by which rows of a file are read; None where all rows may change."""
+    """Return the condition by which rows of a file are read; None if all rows must be read."""
     known = [scope for scope in scopes if scope is not None]
     if len(known) < len(scopes):
         return None
@@ -259,14 +264,17 @@ def _less(start: int, positions: Positions) -> Positions:
 
 
 def _chosen(rows: pa.RecordBatch, wanted: Positions) -> pa.RecordBatch:
-    """The rows at some positions; both are in order."""
+    """Return the rows at the `wanted` positions; rows and positions are ascending."""
     numbers = rows[POSITION].to_numpy()
     low, high = np.searchsorted(wanted, [numbers[0], numbers[-1] + 1]) if len(numbers) else (0, 0)
     return rows.take(pa.array(np.searchsorted(numbers, wanted[low:high])))
 
 
 def _new_rows(rows: pa.Table, values: Mapping[str, Expression], definition: Definition) -> pa.Table:
-    """Rows of the table computed from rows of the data; columns without a value are null."""
+    """Return rows of the table computed from source rows.
+
+    Columns without a value are null; those that have a default or are generated are left out.
+    """
     found = computed(rows, values, "A value of a new row")
     for column in definition.schema:
         absent = column.name not in found and column.default is None

@@ -6,7 +6,7 @@ rows. The table's branch then gets the new definition, so every later statement 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from lakeward.model.evolution.alterations import (
     Alteration,
     SetNullable,
 )
+from lakeward.model.evolution.apply import is_needed
 from lakeward.model.evolution.merging import merging
 from lakeward.model.evolution.paths import find
 from lakeward.model.names import TableName
@@ -38,9 +39,17 @@ if TYPE_CHECKING:
 
 
 def planned(
-    context: LakeContext, tables: SparkTables, name: TableName, asked: Sequence[Alteration]
+    context: LakeContext,
+    tables: SparkTables,
+    name: TableName,
+    asked: Sequence[Alteration],
+    if_needed: Collection[int] = (),
 ) -> list[tuple[Alteration, Altered]]:
-    """Return the results of successive alterations of a table, without applying them."""
+    """Return the results of successive alterations of a table, without applying them.
+
+    `if_needed` has the positions of alterations with IF EXISTS or IF NOT EXISTS, which are left out
+    if they would change nothing after the ones before.
+    """
     tables.look(name)
     change = tables.change(name)
 
@@ -49,7 +58,9 @@ def planned(
         _check_rows(asked, after, str(name), rows)
 
     out = []
-    for one in asked:
+    for position, one in enumerate(asked):
+        if position in if_needed and not is_needed(change.definition, one):
+            continue
         found = altered(context, change, one, look, lambda: tables.has_new(name))
         if found.numbers:
             what = f"The rows of {name} get ids, which a transaction on Spark cannot give them."
@@ -67,11 +78,12 @@ def evolved_merge(
     table: TableName | None,
     text: str,
     args: Any,
-) -> str:
+) -> tuple[str, bool]:
     """Return a MERGE WITH SCHEMA EVOLUTION as a plain MERGE, after altering its target.
 
-    `text` is the statement with the names that its tables have in Spark. If an alteration is
-    refused, the transaction is unchanged.
+    Return also whether the target was altered. `text` is the statement with the names that its
+    tables have in Spark. If an alteration is rejected, it raises `NothingDone`, and the transaction
+    is unchanged.
     """
     if table is None:
         message = "a statement that changes rows has a table of the lake for its target"
@@ -85,14 +97,16 @@ def evolved_merge(
             for column in tables.workspace.columns(rows)
             if takes.takes_all or column.name.lower() in takes.assigned
         ]
-        alter(table, list(merging(tables.definition(table).schema, pa.schema(given), typed=True)))
+        before = tables.definition(table)
+        alter(table, list(merging(before.schema, pa.schema(given), typed=True)))
     except NothingDone:
         forget()
         raise
     except LakewardError as error:
         forget()
         raise NothingDone(error) from error
-    return with_columns(text, takes.source, rows.columns)
+    is_altered = tables.definition(table) != before
+    return with_columns(text, takes.source, rows.columns), is_altered
 
 
 def _check_rows(asked: Alteration, after: Definition, table: str, rows: DataFrame) -> None:

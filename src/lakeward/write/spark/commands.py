@@ -1,12 +1,12 @@
 """Runs statements about whole tables in a transaction on Spark.
 
-Lakeward itself answers questions about tables, so that users do not see where branches are located.
-Settings belong to the transaction's own session, and end with it.
+SHOW and DESCRIBE are answered by Lakeward instead of Spark, so that users do not see the locations
+of branches. Settings apply only to the session of the transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -19,13 +19,13 @@ from lakeward.model.commands import (
     DropTable,
     Explain,
     Setting,
+    ShowNamespaces,
     ShowTable,
     ShowTables,
     TruncateTable,
 )
-from lakeward.model.described import listed, shown
+from lakeward.model.described import listed, namespaces, shown
 from lakeward.model.evolution.alterations import Alteration
-from lakeward.model.evolution.apply import is_needed
 from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier
 from lakeward.write.spark.sql import named_table
@@ -37,18 +37,27 @@ if TYPE_CHECKING:
 
 
 class Carrier(Protocol):
-    """Runs statements that change rows or definitions."""
+    """The operations of a transaction on Spark that `Commands` needs.
+
+    Attributes:
+        tables: The tables of the transaction.
+    """
 
     tables: SparkTables
 
     def run(self, statement: Statement, args: Any) -> DataFrame:
-        """Run a statement."""
+        """Run a statement and return its result."""
 
     def explain(self, statement: Statement, mode: str, args: Any) -> DataFrame:
-        """Return how a statement would run."""
+        """Return the plan of a statement as a frame."""
 
-    def alter_all(self, table: TableName, asked: Sequence[Alteration]) -> None:
-        """Alter a table's definition."""
+    def alter_all(
+        self, table: TableName, asked: Sequence[Alteration], if_needed: Collection[int] = ()
+    ) -> None:
+        """Apply changes to a table's definition, in order.
+
+        Those at the positions `if_needed` are left out if they would change nothing.
+        """
 
     def nothing(self) -> DataFrame:
         """Return a frame without rows."""
@@ -62,7 +71,7 @@ class Commands:
         self._tables = carrier.tables
 
     def run(self, command: Command, args: Any) -> DataFrame:
-        """Run one statement; if it is refused, the transaction is unchanged."""
+        """Run one statement and return its result; a refused statement changes nothing."""
         match command:
             case AlterTable():
                 return self._alter(command)
@@ -74,6 +83,8 @@ class Commands:
                 return self._carrier.run(read_statement(f"DELETE FROM {quoted}"), None)
             case ShowTables():
                 return self._frame(listed(command, self._tables.names()))
+            case ShowNamespaces():
+                return self._frame(namespaces(command, self._tables.names()))
             case ShowTable(table=table):
                 return self._show(command, self._named(table))
             case Explain(mode, text):
@@ -83,10 +94,8 @@ class Commands:
 
     def _alter(self, command: AlterTable) -> DataFrame:
         name = self._named(command.table)
-        self._tables.look(name)
-        definition = self._tables.definition(name)
-        asked = [a for a, lenient in command.asked if not lenient or is_needed(definition, a)]
-        self._carrier.alter_all(name, asked)
+        if_needed = {place for place, (_, lenient) in enumerate(command.asked) if lenient}
+        self._carrier.alter_all(name, [asked for asked, _ in command.asked], if_needed)
         return self._carrier.nothing()
 
     def _drop(self, command: DropTable) -> DataFrame:

@@ -16,6 +16,7 @@ from lakeward.model.evolution.replacing import check_format, replacements
 from lakeward.model.names import TableName
 from lakeward.write.commit.new_table import creation_parameters
 from lakeward.write.plan.change import Operation
+from lakeward.write.spark.origins import Origins
 from lakeward.write.spark.sources import Found, Reader
 from lakeward.write.spark.sql import created_name, rewritten
 from lakeward.write.spark.tables import SparkTables
@@ -25,28 +26,37 @@ from lakeward.write.transaction.executor import NothingDone
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame
+    from lakeward.write.transaction.seen import NewTable
 
 _REPLACED: Final = "CREATE OR REPLACE TABLE"
 
 
 class Carrier(Protocol):
-    """Runs statements that change rows or definitions."""
+    """The operations of a transaction on Spark that `Creation` needs.
+
+    Attributes:
+        context: The context of the lake.
+        tables: The tables of the transaction.
+        reader: Finds the tables that a query reads.
+        origins: Records the sources of rows.
+    """
 
     context: LakeContext
     tables: SparkTables
     reader: Reader
+    origins: Origins
 
     def running(self, table: str) -> AbstractContextManager[None]:
-        """Run an operation, with errors of Spark as the lake's."""
+        """Run an operation in a `with` block; raise errors of Spark as errors of Lakeward."""
 
     def do(self, sql: str, args: Any = None) -> DataFrame:
-        """Run a statement of Spark."""
+        """Run a statement in Spark and return its result."""
 
     def insert(self, table: TableName, target: str, data: Any) -> None:
-        """Add rows to a table by the name that it has in Spark."""
+        """Insert rows into a table; `target` is its name in Spark."""
 
     def alter_all(self, table: TableName, asked: Sequence[Alteration]) -> None:
-        """Alter a table's definition."""
+        """Apply changes to a table's definition, in order."""
 
     def nothing(self) -> DataFrame:
         """Return a frame without rows."""
@@ -60,7 +70,7 @@ class Creation:
         self._tables = carrier.tables
 
     def run(self, statement: Statement, found: Found, args: Any) -> DataFrame:
-        """Create or replace a table, with the rows of a query where there is one."""
+        """Create or replace a table, with the rows of the statement's query if it has one."""
         created, tables = statement.created, self._tables
         if created is None or statement.target is None:
             message = "a statement that makes a table says which"
@@ -71,8 +81,7 @@ class Creation:
             if exists and not created.replaces:
                 if created.if_missing:
                     return self._carrier.nothing()
-                what = f"The lake has a table {name} already."
-                raise AlreadyExists(what, hint="Choose another name.", table=str(name))
+                raise _known(name)
         rows = None
         if created.is_filled:
             with self._carrier.running(str(name)):
@@ -81,24 +90,36 @@ class Creation:
         with unchanged():
             if exists:
                 tables.look(name)
-                exists = not tables.change(name).is_new
-                if not exists:
-                    tables.drop(name)
+            is_new = exists and tables.change(name).is_new
+            exists = exists and not is_new
             format_ = created.format or (tables.change(name).head.format if exists else "delta")
-            definition = self._defined(name, format_, created, rows)
+            workspace, declared = tables.workspace, created.columns or ""
+            columns = workspace.declared(declared) if rows is None else workspace.columns(rows)
+            definition = self._defined(name, format_, created, columns)
         if exists:
             self._replace(name, format_, definition, created.properties, rows)
+        elif is_new:
+            self._replace_new(name, format_, definition, rows)
         else:
             self._create(name, format_, definition, rows)
+        if rows is not None:
+            self._carrier.origins.note_written(name, rows)
         return self._carrier.nothing()
 
+    def make(self, name: TableName, columns: Any, asked: NewTable) -> None:
+        """Create an empty table, for `Transaction.create`."""
+        with unchanged():
+            if self._tables.knows(name):
+                raise _known(name)
+            format_ = asked.format or "delta"
+            definition = self._defined(name, format_, asked, columns)
+        self._create(name, format_, definition, None)
+
     def _defined(
-        self, name: TableName, format_: str, created: Created, rows: DataFrame | None
+        self, name: TableName, format_: str, created: Created | NewTable, columns: Any
     ) -> Definition:
-        workspace = self._tables.workspace
-        declared = created.columns or ""
         return define(
-            workspace.declared(declared) if rows is None else workspace.columns(rows),
+            columns,
             format_,
             partition_by=created.partition_by,
             properties={**inherited(self._carrier.context, format_, name), **created.properties},
@@ -118,6 +139,18 @@ class Creation:
                 with later_step():
                     self._carrier.insert(name, target, rows)
 
+    def _replace_new(
+        self, name: TableName, format_: str, definition: Definition, rows: DataFrame | None
+    ) -> None:
+        """Replace a table that this transaction created; its definition was checked before."""
+        with self._carrier.running(str(name)):
+            if rows is not None:
+                # The query may read the table itself, whose files are deleted now.
+                rows = rows.localCheckpoint()
+            self._tables.drop(name)
+        with later_step():
+            self._create(name, format_, definition, rows)
+
     def _replace(
         self,
         name: TableName,
@@ -126,9 +159,9 @@ class Creation:
         properties: Mapping[str, str],
         rows: DataFrame | None,
     ) -> None:
-        """Delete all rows of a table, alter it, and add rows.
+        """Delete all rows of a table, alter it, and insert rows.
 
-        If an alteration is refused, the deletion cannot stay, so the transaction ends.
+        If an alteration is refused, the transaction is rolled back, because rows were deleted.
         """
         tables, operation = self._tables, Operation(_REPLACED, {})
         with unchanged():
@@ -147,9 +180,14 @@ class Creation:
                     self._carrier.insert(name, tables.to_append(name, operation), rows)
 
 
+def _known(name: TableName) -> AlreadyExists:
+    what = f"The lake has a table {name} already."
+    return AlreadyExists(what, hint="Choose another name.", table=str(name))
+
+
 @contextmanager
 def unchanged() -> Generator[None]:
-    """Run what changes nothing: when it fails, the transaction goes on."""
+    """Run code that changes nothing; raise its errors as `NothingDone`, to avoid a rollback."""
     try:
         yield
     except Exception as error:
@@ -158,7 +196,10 @@ def unchanged() -> Generator[None]:
 
 @contextmanager
 def later_step() -> Generator[None]:
-    """Run a step of an operation whose earlier steps have changed something."""
+    """Run a step after which errors must roll back, because earlier steps changed something.
+
+    Raise the errors in `NotRun` and `NothingDone` themselves.
+    """
     try:
         yield
     except (NotRun, NothingDone) as refused:

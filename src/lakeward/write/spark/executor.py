@@ -1,14 +1,15 @@
-"""The operations of a transaction on Spark: SQL and frames, on branches that nobody else sees.
+"""The operations of a transaction on Spark: SQL and frames, on branches of the transaction.
 
-Before the commit each branch becomes one change of its table, whose new rows Spark validates. All
-tables, of both formats, are then ratified together, as in any other transaction.
+Before the commit, the net effect of each branch becomes the change of its table, and Spark
+validates the new rows. All tables, of both formats, are then ratified together, as in any other
+transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import pyarrow as pa
@@ -28,16 +29,19 @@ from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.render import render
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.expressions.where import parse
+from lakeward.model.lineage.origin import Origin
 from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier
 from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
+from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters
 from lakeward.write.spark.altering import evolved_merge, planned
 from lakeward.write.spark.commands import Commands
 from lakeward.write.spark.creating import Creation, later_step, unchanged
 from lakeward.write.spark.frames import frame_of, merge_sql, update_sql
-from lakeward.write.spark.sources import Reader
+from lakeward.write.spark.origins import Origins
+from lakeward.write.spark.sources import Found, Reader
 from lakeward.write.spark.sql import found_tables, rewritten
 from lakeward.write.spark.staged_changes import StagedChanges, with_changes
 from lakeward.write.spark.tables import SparkTables
@@ -49,16 +53,17 @@ from lakeward.write.transaction.view import View
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame, SparkSession
+    from lakeward.write.transaction.seen import NewTable
 
 _CHANGED: Final = "num_affected_rows"
 _UNCOUNTED: Final = RowChanges(None, None, None, None, None)
-"""What Spark reports of rows that were inserted."""
+"""The counts of an insert, all unknown, because Spark reports none."""
 
 
 class SparkExecutor:
-    """Carries out the operations of a transaction by SQL in a session of Spark.
+    """Executes the operations of a transaction by SQL in a session of Spark.
 
-    Tables are seen at one cut, with what the transaction itself did on top.
+    Statements read tables at one cut, with the changes of the transaction.
     """
 
     engine: ClassVar[Engine] = SPARK
@@ -68,14 +73,15 @@ class SparkExecutor:
         self.tables = SparkTables(view, spark)
         self.reader = Reader(self.tables)
         self.changes = StagedChanges(view)
+        self.origins = Origins(view)
 
     @property
     def session(self) -> SparkSession:
-        """The transaction's own session: a copy of the one given, which knows its tables."""
+        """The session of the transaction: a copy of the user's, with the tables registered."""
         return self.tables.workspace.session
 
     def statement(self, text: str, values: Mapping[str, Any]) -> Statement | Command:
-        """Read a statement, with values for `{name}` and rows for `table_changes(…)`."""
+        """Parse a statement; replace `{name}` by values and `table_changes(…)` by rows."""
         if values:
             named = self.tables.workspace.named
             text = with_values(self.session, text, values, lambda f: identifier(named(f)))
@@ -83,11 +89,12 @@ class SparkExecutor:
         return read_command(text) or read_statement(text)
 
     def nothing(self) -> DataFrame:
-        """A frame without rows."""
+        """Return a frame without rows."""
         return self.session.range(0).toDF("id")
 
     def run(self, statement: Statement | Command, args: Any) -> DataFrame:
-        """Run a statement with the names that its tables have here."""
+        """Run a statement, with the names of its tables in the session, and return its result."""
+        self.origins.clear()
         if not isinstance(statement, Statement):
             return Commands(self).run(statement, args)
         # Looked up first, so that a statement that is refused has changed nothing.
@@ -97,46 +104,68 @@ class SparkExecutor:
             return Creation(self).run(statement, found, args)
         with self.running(str(found.get(statement.target.start)) if statement.target else ""):
             text = rewritten(self.tables, self.reader, statement, found)
+            step: AbstractContextManager[None] = nullcontext()
             if statement.evolves and statement.target is not None:
                 table = found[statement.target.start]
-                text = evolved_merge(self.tables, self.alter_all, statement, table, text, args)
-            done = self.do(text, args)
+                text, is_altered = evolved_merge(
+                    self.tables, self.alter_all, statement, table, text, args
+                )
+                step = later_step() if is_altered else step
+            with step:
+                done = self.do(text, args)
             if statement.kind is Kind.VIEW:
                 self.reader.note_view(statement, found, args)
+            self._note_origins(statement, found, done)
             if statement.asks and _CHANGED in done.columns:
                 # It may have run as a MERGE, which counts more.
                 return done.select(_CHANGED)
             return done
 
+    def create(self, name: TableName, columns: Any, asked: NewTable) -> None:
+        """Create an empty table that the transaction may fill."""
+        Creation(self).make(name, columns, asked)
+
     def alter(self, member: Member, asked: Sequence[Alteration]) -> None:
-        """Alter a table's definition; if that is refused, the transaction stays open."""
+        """Alter a table's definition; if an alteration is refused, the transaction stays open."""
         self.alter_all(member.change.head.name, asked)
 
     def columns_of(self, data: Any, known: Collection[str]) -> tuple[pa.Schema, bool]:
-        """Return the columns of a frame, or of rows in any other form."""
+        """Return the columns of a frame or of other data, and whether the data itself has types."""
         if not hasattr(data, "_jdf"):
             return schema_of_rows(data, known)
         with unchanged():
             return self.tables.workspace.columns(data), True
 
-    def alter_all(self, table: TableName, asked: Sequence[Alteration]) -> None:
-        """Make several alterations of a table's definition, or none of them."""
+    def alter_all(
+        self, table: TableName, asked: Sequence[Alteration], if_needed: Collection[int] = ()
+    ) -> None:
+        """Apply all alterations to a table's definition, or none of them.
+
+        Those at the positions `if_needed` are left out if they would change nothing.
+        """
         with self.running(str(table)):
             forget = self.tables.savepoint()
             try:
-                found = planned(self.context, self.tables, table, asked)
+                found = planned(self.context, self.tables, table, asked, if_needed)
             except LakewardError as error:
                 forget()
                 raise NothingDone(error) from error
             for one, came_to in found:
                 self.tables.redefine(table, one, came_to)
 
+    def origin(self, data: Any) -> Origin | None:
+        """Return the sources of a frame's rows, or of rows of a table of a lake."""
+        if hasattr(data, "_jdf"):
+            return self.origins.of_frame(data)
+        found = getattr(data, "_lineage_origin", None)
+        return None if found is None else found()
+
     def drop(self, name: TableName) -> None:
         """Drop a table when the transaction commits."""
         self.tables.drop(name)
 
     def explain(self, statement: Statement, mode: str, args: Any) -> DataFrame:
-        """Return how a statement would run, without running it."""
+        """Return the plan of a statement as a frame, without running it."""
         with unchanged():
             found = found_tables(self.context, self.tables, statement)
         with self.running(""):
@@ -146,7 +175,7 @@ class SparkExecutor:
             return self.tables.workspace.frame(f"EXPLAIN {mode} {text}", args)
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> DataFrame:
-        """The rows as the transaction sees them now, as a frame of its session."""
+        """Return the rows that the transaction sees now, as a frame of its session."""
         table, definition = member.change.head.name, member.change.definition
         with self.running(str(table)):
             check_columns(columns, definition, str(table))
@@ -156,7 +185,7 @@ class SparkExecutor:
             return rows if columns is None else rows.select(*map(identifier, columns))
 
     def append(self, member: Member, data: Any) -> RowChanges:
-        """Add rows on the table's branch."""
+        """Insert rows on the table's branch."""
         table = member.change.head.name
         with self.running(str(table)):
             target = self.tables.to_append(table, Operation("WRITE", {"mode": "Append"}))
@@ -164,7 +193,7 @@ class SparkExecutor:
         return _UNCOUNTED
 
     def overwrite(self, member: Member, data: Any, where: str | None) -> RowChanges:
-        """Delete rows on the table's branch, and add new ones."""
+        """Replace all rows on the table's branch, or those for which a condition is true."""
         table, definition = member.change.head.name, member.change.definition
         with self.running(str(table)):
             rows = self._frame(table, data)
@@ -186,7 +215,7 @@ class SparkExecutor:
         return _UNCOUNTED
 
     def delete(self, member: Member, where: str) -> RowChanges:
-        """Delete rows on the table's branch."""
+        """Delete the rows on the table's branch for which a condition is true."""
         table = member.change.head.name
         with self.running(str(table)):
             operation = Operation("DELETE", {"predicate": where})
@@ -197,7 +226,7 @@ class SparkExecutor:
         return RowChanges(0, 0, done.updated, None, None)
 
     def update(self, member: Member, values: Mapping[str, str], where: str | None) -> RowChanges:
-        """Set columns of rows on the table's branch."""
+        """Set columns of rows on the table's branch to new values."""
         table, schema = member.change.head.name, member.change.definition.schema
         with self.running(str(table)):
             operation = Operation("UPDATE", _predicate(where))
@@ -210,10 +239,10 @@ class SparkExecutor:
     def merge(
         self, member: Member, data: Any, on: str | Sequence[str], clauses: Clauses
     ) -> RowChanges:
-        """Merge rows on the table's branch; Spark counts rows of Delta tables only, no files."""
+        """Merge rows on the table's branch; Spark counts rows only of Delta tables."""
         table = member.change.head.name
         with self.running(str(table)):
-            rows = self._frame(table, data)
+            rows = self._frame(table, data, is_source=not clauses.copies)
             operation = Operation("MERGE", merge_parameters(on, clauses))
             target = self.tables.to_write(table, operation, reads=True)
             statement = merge_sql(
@@ -229,7 +258,7 @@ class SparkExecutor:
             return _counted(self.do(statement))
 
     def name(self, member: Member) -> str:
-        """What a table is called in the session; what is done by it is about the whole table."""
+        """Return the name of a table in the session; its use may change any rows of the table."""
         table = member.change.head.name
         with self.running(str(table)):
             known = self.tables.to_write(table, Operation("WRITE"), reads=True)
@@ -237,11 +266,14 @@ class SparkExecutor:
             return self.tables.workspace.share(known)
 
     def prepare(self) -> None:
-        """Make what was done on the branches part of the tables' changes."""
+        """Add the net effects of the branches to the tables' changes."""
         self.tables.finish()
 
     def end(self, *, committed: bool | None) -> None:
-        """Delete the branches, as far as they are not committed, and forget the tables."""
+        """Delete files of the branches that no commit needs, and close the session.
+
+        If `committed` is None, the outcome is unknown and the branches are kept.
+        """
         with suppress(LakewardError):
             # What cannot be deleted now is deleted when the lake is opened again.
             self.changes.delete()
@@ -253,31 +285,43 @@ class SparkExecutor:
             self.tables.discard()
 
     def insert(self, table: TableName, target: str, data: Any) -> None:
-        """Add rows to a table by the name that it has in Spark."""
+        """Insert rows into a table; `target` is its name in Spark."""
         rows = self._frame(table, data)
         columns = ", ".join(map(identifier, rows.columns))
         source = self._named(table, rows)
         self.do(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source}")
 
+    def _note_origins(self, statement: Statement, found: Found, done: DataFrame) -> None:
+        """Record the sources of rows that a statement adds, or that the views it reads have."""
+        target = None if statement.target is None else found.get(statement.target.start)
+        if target is not None and statement.kind in (Kind.INSERT, Kind.OVERWRITE):
+            self.origins.note_written(target, done)
+        elif target is not None:
+            views = [r for r in statement.tables if found.get(r.start) is None and not r.writes]
+            for ref in views:
+                rows = self.tables.workspace.frame(f"SELECT * FROM {identifier(*ref.parts)}")
+                self.origins.note_view(str(ref), rows)
+
     def _named(self, table: TableName, rows: DataFrame) -> str:
-        """What the rows of a frame are called in a statement that writes a table."""
+        """Return the name of a frame's rows for a statement that writes a table."""
         as_is = self.tables.format(table).takes_vectors
         return identifier(self.tables.workspace.named(rows, resolve=not as_is))
 
-    def _frame(self, table: TableName, data: Any) -> DataFrame:
-        return frame_of(self.session, data, self.tables.definition(table), str(table))
+    def _frame(self, table: TableName, data: Any, *, is_source: bool = False) -> DataFrame:
+        definition = self.tables.definition(table)
+        return frame_of(self.session, data, definition, str(table), is_source=is_source)
 
     def do(self, sql: str, args: Any = None) -> DataFrame:
-        """Run a statement of Spark."""
+        """Run a statement in Spark and return its result."""
         done = self.tables.workspace.frame(sql, args)
         reach("branch.worked")
         return done
 
     @contextmanager
     def running(self, table: str) -> Generator[None]:
-        """Run an operation, with errors of Spark as the lake's where it has one of its own.
+        """Run an operation; raise the Lakeward error that corresponds to an error of Spark, if any.
 
-        An operation that Spark refuses before it runs leaves the transaction as it was.
+        An operation that Spark refuses before it runs leaves the transaction unchanged.
         """
         forget = self.tables.savepoint()
         try:
@@ -297,10 +341,10 @@ class SparkExecutor:
 def append_once(
     tx: Transaction, name: str, data: DataFrame, schema_mode: str | None
 ) -> DataFrame | None:
-    """Add rows; the same rows as they were written, which are read and not computed again.
+    """Append rows; return a frame that reads the written rows instead of computing them again.
 
-    None, and nothing is added, where the branch will have other rows too: of Iceberg tables, and of
-    tables that the transaction has used before.
+    Return None and append nothing if the branch contains other rows too: for Iceberg tables, and
+    for tables that the transaction has used before; also if the transaction is a replay.
     """
     executor, table = cast(SparkExecutor, tx._executor), TableName.parse(name)
     if tx._is_replay() or not executor.tables.is_untouched(table):
@@ -312,9 +356,21 @@ def append_once(
 def changes_of(
     tx: Transaction, name: str, since: int, *, skip: AbstractSet[int], key: Sequence[str]
 ) -> DataFrame:
-    """The committed changes of a table from a version on, up to the one that is seen here."""
+    """Return the committed changes of a table from `since` to the version the transaction sees."""
     executor, table = cast(SparkExecutor, tx._executor), TableName.parse(name)
-    until = executor.tables.snapshot(table)
+    return changes_until(tx, executor.tables.snapshot(table), since, key=key, skip=skip)
+
+
+def changes_until(
+    tx: Transaction,
+    until: TableSnapshot,
+    since: int,
+    *,
+    skip: AbstractSet[int],
+    key: Sequence[str] = (),
+) -> DataFrame:
+    """Return the committed changes of a table from `since` to a version."""
+    executor = cast(SparkExecutor, tx._executor)
     return executor.changes.frame(executor.session, until, since, key=key, skip=skip)
 
 
@@ -323,7 +379,7 @@ def _predicate(where: str | None) -> dict[str, str]:
 
 
 def _counted(answer: DataFrame) -> RowChanges:
-    """The numbers of rows that Spark answers a statement with, as far as it does."""
+    """Return the row counts in the result of a statement; None for those that it lacks."""
     row = answer.first()
     found = {} if row is None else row.asDict()
     changed = found.get(_CHANGED)

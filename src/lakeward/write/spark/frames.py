@@ -1,4 +1,4 @@
-"""Rows for a table as a frame of Spark, and merges and updates as statements of Spark SQL."""
+"""Converts rows to Spark DataFrames, and merges and updates to statements of Spark SQL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.conform import conform
 from lakeward.engines.arrow.input import tables_of
-from lakeward.engines.spark.completing import completed
+from lakeward.engines.spark.completing import check_members, completed
 from lakeward.engines.spark.statement import checked_expression
-from lakeward.engines.spark.types import foreign_types
+from lakeward.engines.spark.types import cut_types, foreign_types
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.model import arguments
 from lakeward.model.definition import Definition
@@ -27,24 +27,33 @@ if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame, SparkSession
 
 
-def frame_of(session: SparkSession, data: Any, definition: Definition, table: str) -> DataFrame:
-    """Rows as a frame, with columns of the table only."""
+def frame_of(
+    session: SparkSession, data: Any, definition: Definition, table: str, *, is_source: bool = False
+) -> DataFrame:
+    """Return rows as a DataFrame; raise `SchemaMismatch` if its columns do not fit the table.
+
+    Values of a source (`is_source`) are not written as they are, but by expressions: only the names
+    of its columns are checked.
+    """
     if hasattr(data, "_jdf"):
         frame: DataFrame = data
+        _check_names(frame.columns, definition, table)
         _check_types(frame, table)
-        frame = completed(frame, definition.schema)
-    else:
-        given = [
-            _fitting(rows, definition, table)
-            for rows in tables_of(data, definition.schema.to_arrow(), table)
-        ]
-        frame = session.createDataFrame(pa.concat_tables(given) if given else pa.table({}))
+        if not is_source:
+            check_members(frame, definition.schema, table)
+            _check_cut(frame, definition.schema, table)
+        return completed(frame, definition.schema)
+    given = [
+        _fitting(rows, definition, table)
+        for rows in tables_of(data, definition.schema.to_arrow(), table)
+    ]
+    frame = session.createDataFrame(pa.concat_tables(given) if given else pa.table({}))
     _check_names(frame.columns, definition, table)
     return frame
 
 
 def _fitting(rows: pa.Table, definition: Definition, table: str) -> pa.Table:
-    """Rows with the types of the table's columns; what is required is checked by Spark's reads."""
+    """Return rows with the types of the table's columns; Spark checks required columns later."""
     _check_names(rows.column_names, definition, table)
     known = definition.schema
     fields = tuple(
@@ -58,6 +67,13 @@ def _check_types(frame: DataFrame, table: str) -> None:
     for column, kind, instead in foreign_types(frame.schema):
         what = f"Column {column} of the data for {table} is {kind}, which the table cannot keep."
         raise SchemaMismatch(what, hint=instead, table=table, columns=[column])
+
+
+def _check_cut(frame: DataFrame, schema: Schema, table: str) -> None:
+    for column, kind, kept in cut_types(frame.schema, schema):
+        what = f"Column {column} of {table} is {kept}, and the data has {kind}."
+        hint = "Values would lose a part: cast or round the column first."
+        raise SchemaMismatch(what, hint=hint, table=table, columns=[column])
 
 
 def _check_names(given: Sequence[str], definition: Definition, table: str) -> None:
@@ -78,6 +94,7 @@ def _check_names(given: Sequence[str], definition: Definition, table: str) -> No
         and not f.nullable
         and f.default is None
         and f.id not in generated_ids(definition)
+        and f.id not in definition.identity
     ]
     if lacking:
         what = f"The data for {table} lacks {', '.join(lacking)}."
@@ -94,7 +111,7 @@ def merge_sql(
     on: str | Sequence[str],
     clauses: Clauses,
 ) -> str:
-    """The statement of a merge."""
+    """Return the SQL statement of a merge."""
     keys = key_names(on, schema.names)
     if keys is None:
         condition, keys = checked_expression(str(on)), []
@@ -119,7 +136,7 @@ def merge_sql(
 def update_sql(
     schema: Schema, values: Mapping[str, str], *, target: str, table: str, where: Expression | None
 ) -> str:
-    """The statement of an update."""
+    """Return the SQL statement of an update."""
     given = arguments.mapping(values, "set")
     if not given:
         what = f"This update of {table} sets nothing."

@@ -1,7 +1,7 @@
-"""OPTIMIZE of an Iceberg table, which Iceberg does by a procedure of its own.
+"""Runs OPTIMIZE of an Iceberg table by Iceberg's own procedure.
 
-The procedure runs on the transaction's branch like any statement. What it cannot do is refused
-before it is asked.
+The procedure runs on the transaction's branch like any statement. Requests that it cannot fulfil
+are rejected before it is called.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _ORDERED: Final = frozenset(
     {"boolean", "int8", "int16", "int32", "int64", "float", "double"}
     | {"string", "binary", "date", "timestamp"}
 )
-"""Types that Iceberg can put into a Z-order."""
+"""Types that Iceberg supports in a Z-order."""
 _IDENTITY: Final = "identity"
 
 
 def check_optimize(definition: Definition, statement: Statement, table: str) -> None:
-    """Pass when Iceberg's procedure can do what an OPTIMIZE asks for."""
+    """Raise `UnsupportedFeature` if Iceberg's procedure cannot execute an OPTIMIZE."""
     if statement.where is not None:
         _condition(definition, statement.where, table)
     partitions = {
@@ -63,7 +63,7 @@ def check_optimize(definition: Definition, statement: Statement, table: str) -> 
 def optimize_sql(
     definition: Definition, statement: Statement, *, table: str, target: str, procedures: str
 ) -> str:
-    """An OPTIMIZE that was checked as a call of Iceberg's procedure."""
+    """Return a checked OPTIMIZE as a call of Iceberg's procedure."""
     where = None
     if statement.where is not None:
         where = render(_condition(definition, statement.where, table))
@@ -71,7 +71,7 @@ def optimize_sql(
 
 
 def _condition(definition: Definition, text: str, table: str) -> Expression:
-    """A condition that Iceberg can choose files by."""
+    """Parse a condition; raise `UnsupportedFeature` if Iceberg cannot choose files by it."""
     try:
         found = parse(text, definition.schema)
     except InvalidExpression as error:
@@ -85,7 +85,7 @@ def _condition(definition: Definition, text: str, table: str) -> Expression:
 
 
 def _chooses_files(node: Expression) -> bool:
-    """Whether Iceberg can see from a file's statistics that no row of it matches."""
+    """Return whether Iceberg can tell from a file's statistics that no row of it matches."""
     if isinstance(node, And | Or):
         return all(map(_chooses_files, node.terms))
     if isinstance(node, Not):

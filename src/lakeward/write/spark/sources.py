@@ -1,11 +1,12 @@
-"""What replaces the names of the tables and views that a statement reads.
+"""Replaces the names of the tables and views that a statement reads.
 
-- A statement that runs at once reads tables as they are then, by their names.
-- A query becomes a frame, which may be run at any time, and shows the tables as they were when it
-  was made: so they are named by version, on branches too. Views that the transaction made are made
-  again under another name, with versions in place of their tables.
-- Where rows may go to an Iceberg table, Delta tables that may have deletion vectors are read
-  through a view whose files are resolved (`lakeward.engines.spark.plans`). A frame may go anywhere.
+- A statement that runs immediately reads the current state of tables, by their names.
+- A query becomes a DataFrame, which may be run at any time, and must show the tables as they
+  were when it was created: so tables are read at a version, on branches too. Views that the
+  transaction created are created again under another name, with versions of their tables.
+- If rows may be written to an Iceberg table, Delta tables that may have deletion vectors are
+  read through a view whose files are resolved (`lakeward.engines.spark.plans`). The rows of a
+  DataFrame may be written to any table.
 """
 
 from __future__ import annotations
@@ -24,30 +25,30 @@ from lakeward.write.spark.formats import Relation
 from lakeward.write.spark.tables import SparkTables
 
 Found: TypeAlias = Mapping[int, TableName | None]
-"""The lake's tables in a statement, by where their names begin; None for what else is read."""
+"""The lake's tables in a statement, by the positions of their names; None for other relations."""
 
 
 class Use(Enum):
-    """What becomes of rows that are read."""
+    """How rows that are read are used."""
 
     NOW = auto()
-    """They are used at once, or by a view, whenever that is."""
+    """They are used immediately, or by a view whenever it is read."""
     NOW_RESOLVED = auto()
-    """They are written at once, to a table that takes no rows with deletion vectors as they are."""
+    """They are written immediately, to a table that takes no files with deletion vectors."""
     FRAME = auto()
-    """They are the rows of a frame."""
+    """They become the rows of a DataFrame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What replaces the names of a statement that reads tables and views."""
+    """The relations that replace names in a statement that reads tables and views."""
 
     statement: Statement  # the statement
-    relations: Mapping[int, Relation]  # by where the names begin; names that stay are not there
-    aliases: Mapping[int, str]  # of those that are not called by the table's own name
+    relations: Mapping[int, Relation]  # by position of the name; without names that stay
+    aliases: Mapping[int, str]  # of relations whose name differs from the table's
 
     def text(self, target: Relation | None) -> str:
-        """The statement, with other names for what it reads, and for what it writes."""
+        """Return the statement with the names of what it reads and writes replaced."""
         start = None if self.statement.target is None else self.statement.target.start
 
         def name(ref: TableRef) -> str | None:
@@ -70,19 +71,19 @@ class Sources:
         return self.statement.rewritten(name, qualifier, self._end)
 
     def _end(self, ref: TableRef) -> int:
-        """Return where the text continues after a name and its `AS OF` clause."""
+        """Return the position after a name and its `AS OF` clause."""
         clause = clause_at(self.statement.text, ref.end) if ref.travels else None
         return ref.end if clause is None else clause[1]
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A temporary view that the transaction made."""
+    """A temporary view that the transaction created."""
 
-    statement: Statement  # that made it
+    statement: Statement  # the statement that created it
     found: Found  # the lake's tables in it
     args: Any  # values for its parameters
-    # the query as Spark has it, by which it is known whether the view is still this one
+    # the query as Spark shows it, to check whether the view was replaced
     text: str | None
 
 
@@ -110,11 +111,11 @@ class Reader:
         return Sources(statement, relations, aliases)
 
     def frame_of(self, table: TableName) -> str:
-        """What replaces a table in FROM where a frame is made of it."""
+        """Return the SQL that replaces a table in FROM when a DataFrame is created from it."""
         return self._resolved(table, self._tables.pinned(table)).sql
 
     def note_view(self, statement: Statement, found: Found, args: Any) -> None:
-        """Remember a temporary view that a statement has made, with values for its parameters."""
+        """Record a temporary view that a statement has created, with its parameter values."""
         if statement.target is not None:
             name = statement.target.parts[-1].lower()
             text = self._tables.workspace.view_text(name)
@@ -136,7 +137,7 @@ class Reader:
     def _relation(
         self, ref: TableRef, text: str, table: TableName | None, use: Use
     ) -> Relation | None:
-        """What replaces a name; None where it stays."""
+        """Return the relation that replaces a name; None if the name stays."""
         if table is not None and ref.travels:
             return self._as_of(ref, text, table, use)
         if table is not None:
@@ -148,7 +149,7 @@ class Reader:
         if use is Use.NOW or ref.travels:
             return None
         view = self._pinned_view(ref.parts) if use is Use.FRAME else None
-        # It may be a view of Delta tables, or one that lies elsewhere.
+        # It may be a view of Delta tables, or a Delta table outside of the lake.
         name, is_view = view or identifier(*ref.parts), use is Use.NOW_RESOLVED
         resolved = self._tables.workspace.resolved(name, is_view=is_view) or view
         return None if resolved is None else Relation(resolved, None)
@@ -160,7 +161,10 @@ class Reader:
         return relation if resolved is None else Relation(resolved, None)
 
     def _pinned_view(self, parts: tuple[str, ...]) -> str | None:
-        """A view that the transaction made, over tables as they are now; None for others."""
+        """Return a copy of a view that the transaction created, over versions of its tables.
+
+        Returns None for other views.
+        """
         workspace = self._tables.workspace
         known = self._views.get(parts[0].lower()) if len(parts) == 1 else None
         if known is None or workspace.view_text(parts[0]) != known.text:
@@ -172,7 +176,7 @@ class Reader:
 
 
 def alias_of(ref: TableRef, statement: Statement) -> str:
-    """The table's own name, unless the statement reads another one of that name."""
+    """Return the table's own name, or a longer one if the statement reads another of that name."""
     own = ref.parts[-1]
     others = {t.parts for t in statement.tables if t.parts[-1] == own and not t.is_aliased}
     return own if len(others) < 2 else "_".join(ref.parts)

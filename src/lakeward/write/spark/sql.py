@@ -1,8 +1,8 @@
-"""Statements of a transaction on Spark, rewritten with the names that its tables have there.
+"""Rewrites the statements of a transaction with the names that its tables have in Spark.
 
-Names of the lake come first for what is written; for what is read, a temporary view of the session
-hides a table of the same name, as in Spark. Tables of other catalogs and files may be read, but not
-those of the lake past the transaction, and nothing but tables of the lake may be written.
+A name that is written means a table of the lake; for one that is read, a temporary view of the
+session hides a table of the same name, as in Spark. Tables of other catalogs and files may be read,
+except for files of the lake's tables, and only tables of the lake may be written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FILES: Final = frozenset(
     {"avro", "binaryfile", "csv", "delta", "iceberg", "json", "orc", "parquet", "text", "xml"}
 )
 _SESSION: Final = "spark_catalog"
-"""Spark's own catalog, which knows paths too."""
+"""Spark's own catalog, whose names may be paths too."""
 _FLOATS: Final = ("float", "double")
 _OPERATIONS: Final = {
     Kind.INSERT: "WRITE",
@@ -45,11 +45,11 @@ _OPERATIONS: Final = {
 
 
 def found_tables(context: LakeContext, tables: SparkTables, statement: Statement) -> Found:
-    """The lake's table for each name of a statement, by its position; nothing is opened yet."""
+    """Return the lake's table of each name in a statement, by position; open no table yet."""
     found = {
         ref.start: _table_of(context, tables.workspace, ref, tables.knows)
         for ref in statement.tables
-        # What it makes is not there yet.
+        # What the statement creates does not exist yet.
         if not (ref.writes and statement.kind in (Kind.VIEW, Kind.CREATE))
     }
     for table in found.values() if statement.kind is Kind.OPTIMIZE else ():
@@ -64,7 +64,7 @@ def found_tables(context: LakeContext, tables: SparkTables, statement: Statement
 
 
 def rewritten(tables: SparkTables, reader: Reader, statement: Statement, found: Found) -> str:
-    """A statement with the names that its tables have in Spark, each pinned or on its branch."""
+    """Return a statement with the names that its tables have in Spark: pinned, or on a branch."""
     target = None if statement.target is None else found.get(statement.target.start)
     sources = reader.sources(statement, found, _use(tables, statement, target))
     if target is None or statement.target is None:
@@ -96,7 +96,7 @@ def _use(tables: SparkTables, statement: Statement, target: TableName | None) ->
 
 
 def _is_merged(tables: SparkTables, statement: Statement, target: TableName) -> bool:
-    """Whether an UPDATE or DELETE runs as a MERGE, because the format takes no subquery in it."""
+    """Return whether an UPDATE or DELETE runs as a MERGE: if the format supports no subqueries."""
     if not statement.asks:
         return False
     tables.look(target)
@@ -112,13 +112,13 @@ def _check_comparable(definition: Definition, table: str) -> None:
 
 
 def _scope(tables: SparkTables, statement: Statement, table: TableName) -> Expression | None:
-    """Which rows a statement may replace or remove, as far as that is known; None for all."""
+    """Return a condition for the rows that a statement may replace or remove; None for all."""
     if statement.where is None:
         return None
     try:
         return parse(statement.where, tables.definition(table).schema)
     except InvalidExpression:
-        # It names other tables, or what only Spark knows.
+        # It refers to other tables, or uses functions of Spark.
         return None
 
 
@@ -134,7 +134,10 @@ def _parameters(statement: Statement) -> dict[str, str]:
 def _table_of(
     context: LakeContext, workspace: Workspace, ref: TableRef, knows: Callable[[TableName], bool]
 ) -> TableName | None:
-    """The lake's table that a name means; None for what else may be read."""
+    """Return the lake's table of a name; None for other relations that may be read.
+
+    Raises an error if the name means nothing that may be read or written.
+    """
     path = _path(ref)
     if path is not None:
         _check_path(context, ref, path)
@@ -161,7 +164,7 @@ def _table_of(
 
 
 def named_table(tables: SparkTables, parts: tuple[str, ...]) -> TableName:
-    """Return the lake's table that a statement about whole tables names."""
+    """Return the lake's table of a name in a statement about whole tables."""
     ref = TableRef(parts, 0, 0, reads=False, writes=True)
     found = _table_of(tables.context, tables.workspace, ref, tables.knows)
     if found is None:
@@ -176,7 +179,7 @@ def _missing(context: LakeContext, name: TableName) -> TableNotFound:
 
 
 def created_name(ref: TableRef) -> TableName:
-    """The name of a table that a statement makes."""
+    """Return the name of a table that a statement creates."""
     name = _name(ref)
     if name is None:
         what = f"{ref} is not a name for a table of the lake."
@@ -197,7 +200,7 @@ def _name(ref: TableRef) -> TableName | None:
 
 
 def _path(ref: TableRef) -> str | None:
-    """The path of files that a name means; None where it is the name of a table."""
+    """Return the path of files that a name means; None if it is the name of a table."""
     parts = ref.parts[1:] if ref.parts[0].lower() == _SESSION else ref.parts
     if len(parts) != 2 or parts[0].lower() not in _FILES:
         return None

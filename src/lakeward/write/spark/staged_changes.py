@@ -1,8 +1,8 @@
-"""Changed rows of committed versions as frames of a transaction on Spark.
+"""Stages changed rows of committed versions as DataFrames of a transaction on Spark.
 
 The rows are read by the embedded engine, batch by batch, and written as Parquet files of bounded
 size to a directory that the store records before it is made. The directory is deleted when the
-transaction ends; for a process that died, the next one to open the lake deletes it.
+transaction ends; if the process died, the next one that opens the lake deletes it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.context import LakeContext
+from lakeward.engines.spark.paths import exact
 from lakeward.engines.spark.table_changes import changes_calls, replaced
 from lakeward.errors import VersionNotFound
 from lakeward.model.commit import Head
@@ -24,6 +25,7 @@ from lakeward.model.steps import reach
 from lakeward.read.changes import check_range, first_version, last_version, read_changes
 from lakeward.read.snapshot import TableSnapshot, at_version
 from lakeward.write.branch.directory import clear_scratch, note_scratch
+from lakeward.write.spark.origins import marked
 from lakeward.write.spark.tables import SparkTables
 from lakeward.write.transaction.view import View
 
@@ -35,7 +37,7 @@ _GROUP_ROWS: Final = 1 << 17
 
 
 class StagedChanges:
-    """The changed rows that one transaction has asked for."""
+    """The changed rows that one transaction has read."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -51,20 +53,21 @@ class StagedChanges:
         key: Sequence[str] = (),
         skip: AbstractSet[int] = frozenset(),
     ) -> DataFrame:
-        """Return the changes from a version to that of a snapshot, without versions to skip."""
+        """Return the changes from version `since` to the snapshot's, without versions in `skip`."""
         found = read_changes(until, since, key=list(key) or None, skip=skip)
         context = self._view.context
         paths = list(self._files(context, found))
-        return spark.read.parquet(*(context.storage.uri(p) for p in paths))
+        rows = spark.read.parquet(*(exact(context.storage.uri(p)) for p in paths))
+        return marked(rows, until.log_head.name)
 
     def delete(self) -> None:
-        """Delete the files, when the transaction is over."""
+        """Delete the files, after the transaction has ended."""
         if self._directory is not None:
             clear_scratch(self._view.context, self._directory)
             self._directory = None
 
     def _files(self, context: LakeContext, rows: pa.RecordBatchReader) -> Iterator[str]:
-        """Write the rows; a file that has no rows has their columns."""
+        """Write the rows to files and yield the paths; without rows, one empty file."""
         if self._directory is None:
             self._view.register()
             self._directory = note_scratch(context, self._view.transaction_id)
@@ -77,13 +80,13 @@ class StagedChanges:
 
 
 def with_changes(tables: SparkTables, staged: StagedChanges, text: str) -> str:
-    """Return a statement with names of staged rows in the place of `table_changes(…)`.
+    """Return a statement in which names of staged rows replace the calls of `table_changes(…)`.
 
-    Committed versions are read, up to the one that the transaction sees; what the transaction
-    itself does has no version yet.
+    Committed versions are read, up to the one that the transaction sees; its own changes have no
+    version yet.
 
     Raises:
-        InvalidInput: A call cannot be understood, or its range ends before it begins.
+        InvalidInput: A call is malformed, or its range ends before it begins.
         TableNotFound: There is no such table.
         VersionNotFound: There is no such version, or the transaction does not see it.
     """
@@ -112,7 +115,7 @@ def _check_seen(head: Head, *versions: int) -> None:
 
 
 def _encoded(schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """The rows as whole Parquet files, at least one."""
+    """Yield the rows as complete Parquet files, at least one."""
     sink = pa.BufferOutputStream()
     writer = pq.ParquetWriter(sink, schema)
     is_first = True

@@ -1,9 +1,9 @@
 """The tables of a transaction on Spark: each at its pinned version, or as a branch once written.
 
-A table that is only read is shown as it was at the transaction's cut. The first statement that
-writes it opens a branch, and from then on every statement of the transaction sees that. Rows that
-are only added need none of the table's files on the branch; they are brought there when a later
-statement looks at the table.
+A table that is only read is seen at the transaction's cut. The first statement that writes it opens
+a branch, and from then on every statement of the transaction sees the branch. A branch to which
+rows are only added begins without the table's files; these are added when a later statement reads
+the table.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lakeward.engines.spark.workspace import Workspace
 from lakeward.errors import LakewardError
@@ -20,17 +20,21 @@ from lakeward.formats.policy import effective_policy
 from lakeward.log import heads
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
+from lakeward.model.constraints import is_tolerant
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.names import TableName
+from lakeward.model.policy.policy import Policy
 from lakeward.read.as_of import AsOf, at
 from lakeward.read.snapshot import TableSnapshot, at_version
 from lakeward.write.alter.alter import Altered
 from lakeward.write.branch.base import Branch
 from lakeward.write.branch.classes import branch_class
+from lakeward.write.commit import conflict
 from lakeward.write.commit.new_table import new_head
 from lakeward.write.plan.change import Change, Operation
+from lakeward.write.spark.file_settings import SessionSettings
 from lakeward.write.spark.formats import ADAPTERS, Relation, SparkFormat
 from lakeward.write.spark.validate import check_rows
 from lakeward.write.stage.checks import check_deletable
@@ -41,27 +45,20 @@ if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame
 
 
-_CODECS: Final = {
-    "none": "uncompressed",
-    **{codec: codec for codec in ("uncompressed", "snappy", "gzip", "zstd")},
-}
-"""How Spark names the codecs that it always has."""
-
-
 @dataclass
 class _Written:
     """A table that the transaction writes."""
 
-    member: Member  # its part of the transaction
-    branch: Branch  # where statements work
-    operations: list[Operation]  # what was run, for formats whose branches do not record it
-    net: Net | None = None  # what it came to, once that is known
-    made: Operation | None = None  # what made the table, where the transaction did
-    is_entered: bool = False  # whether Spark knows it by name
+    member: Member  # the table in the transaction
+    branch: Branch  # the branch that statements read and write
+    operations: list[Operation]  # statements run, for formats whose branches do not record them
+    net: Net | None = None  # the net effect of the branch, once it is computed
+    made: Operation | None = None  # the operation that created the table, in this transaction
+    is_entered: bool = False  # whether the branch is registered in the session
 
 
 class SparkTables:
-    """What a transaction on Spark works with."""
+    """The tables that the statements of a transaction on Spark read and write."""
 
     def __init__(self, view: View, spark: Any) -> None:
         self.context = view.context
@@ -69,15 +66,14 @@ class SparkTables:
         self.workspace = Workspace(spark, view.transaction_id)
         self._pinned: dict[TableName, int] = {}
         self._written: dict[TableName, _Written] = {}
-        self._forgotten: list[Branch] = []  # of tables that are dropped
-        # settings of the session that a table's policy replaced, with the user's values
-        self._overridden: dict[str, str | None] = {}
+        self._forgotten: list[Branch] = []  # branches of dropped tables
+        self._settings = SessionSettings(self.workspace)
         self._formats = {
             name: kind(view.context, self.workspace) for name, kind in ADAPTERS.items()
         }
 
     def live(self, name: TableName) -> Relation:
-        """A table as statements read it that run at once, or look at it whenever they are used."""
+        """Return a table for statements that run now, or that read its current rows at each use."""
         member = self._record_read(name)
         written = self._written.get(name)
         if written is not None:
@@ -89,44 +85,52 @@ class SparkTables:
         return self.format(name).to_read(name)
 
     def pinned(self, name: TableName) -> Relation:
-        """A table as it is now, whatever is written to it later."""
+        """Return a table with its current rows, which later writes do not change."""
         head, written = self._record_read(name).change.head, self._written.get(name)
         branch = None if written is None else written.branch
         return self.format(name).pinned(head, branch, lambda: self.live(name))
 
     def snapshot(self, name: TableName) -> TableSnapshot:
-        """A table at the version that the transaction sees, without its own changes."""
+        """Return a table at the version that the transaction sees, without its own changes."""
         head = self._record_read(name).change.head
         with self.context.database.read() as session:
             return at_version(self.context, session, head, head.version)
 
     def as_of(self, name: TableName, place: AsOf) -> tuple[Relation, Definition]:
-        """Return a table at a point of its history, and its definition there."""
+        """Return a table at a point of its history, and its definition at that point."""
         self.look(name)
+        self._view.audit_read(self._view.members[name])
         head = self._view.members[name].change.head
         with self.context.database.read() as session:
             found = at(self.context, session, head, place)
-        return self.format(name).at_version(head, found.version), found.definition
+        definition = found.definition
+        return self.format(name).at_version(head, found.version, definition), definition
 
     def to_write(self, name: TableName, operation: Operation, *, reads: bool) -> str:
-        """What a table is called in SQL that writes it."""
+        """Return the name of a table for SQL that writes it; open its branch if needed.
+
+        `reads` is whether the statement also reads the table's rows.
+        """
         written = self._to_change(name, operation, reads=reads)
         self._enter(written)
         return self.format(name).to_write(name).sql
 
     def to_append(self, name: TableName, operation: Operation) -> str:
-        """What a table is called in SQL that only adds rows: names cost more than a branch does."""
+        """Return the name or path of a table for SQL that only inserts rows; open its branch.
+
+        The branch is not registered under a name for this, which would take longer than to open it.
+        """
         written = self._to_change(name, operation, reads=False)
         return self.format(name).to_append(written.branch, is_entered=written.is_entered)
 
     def is_untouched(self, name: TableName) -> bool:
-        """Whether rows that are added to a table next will be the only ones on its branch."""
+        """Return whether rows that are appended next will be the only rows on a table's branch."""
         self.join(name)
         used = name in self._written or name in self._pinned
         return not used and not self.format(name).begins_whole
 
     def added(self, name: TableName) -> DataFrame | None:
-        """The rows that one statement added to a table that nothing has looked at, read back."""
+        """Return a frame of the rows that one append wrote, if the branch has no other rows."""
         written = self._written.get(name)
         if written is None or written.branch.is_whole or len(written.operations) != 1:
             return None
@@ -139,7 +143,7 @@ class SparkTables:
         definition: Definition,
         operation: Operation,
     ) -> str:
-        """Make a table that others see after the commit; the name by which it is written."""
+        """Create a table that others see after the commit; return its name for SQL that writes."""
         with self.context.database.read() as session:
             head = new_head(self.context, session, name, format, guard=True)
         member = self._view.make(head, replace(definition, created_ms=now_ms()))
@@ -165,7 +169,7 @@ class SparkTables:
                 self._discard_forgotten()
 
     def knows(self, name: TableName) -> bool:
-        """Whether the lake has a table of this name, or the transaction makes one."""
+        """Return whether the lake has a table of this name, or the transaction creates one."""
         if name in self._view.members:
             return True
         if name in self._view.dropped:
@@ -186,15 +190,15 @@ class SparkTables:
         self._view.member(name, reads=False)
 
     def look(self, name: TableName) -> None:
-        """Make a table part of the transaction as one that is read; nothing is opened yet."""
+        """Make a table part of the transaction, as a table that is read; open nothing yet."""
         self._view.member(name, reads=True)
 
     def definition(self, name: TableName) -> Definition:
-        """The definition of a table that was asked for before."""
+        """Return the current definition of a table that is part of the transaction."""
         return self._view.members[name].change.definition
 
     def change(self, name: TableName) -> Change:
-        """Return the pending change of a table that was opened before."""
+        """Return the pending change of a table that is part of the transaction."""
         return self._view.members[name].change
 
     def has_new(self, name: TableName) -> bool:
@@ -206,7 +210,7 @@ class SparkTables:
         return bool(written.branch.look().added)
 
     def redefine(self, name: TableName, asked: Alteration, found: Altered) -> None:
-        """Change a table's definition, so that later statements see it."""
+        """Set the definition that results from an alteration, for all later statements."""
         member = self._view.members[name]
         if found.definition == member.change.definition:
             return
@@ -219,22 +223,27 @@ class SparkTables:
         if written is None:
             # Such a branch begins with the table as it is, and is altered then.
             written = self._written[name] = self._open(name, member, whole=True)
-        self.format(name).update(written.branch, is_entered=written.is_entered)
-        written.branch.alter(_unchecked(found.definition))
+        adapter, definition = self.format(name), _unchecked(found.definition)
+        adapter.update(written.branch, is_entered=written.is_entered)
+        written.branch.settings = adapter.branch_settings(self._policy(name), definition)
+        written.branch.alter(definition)
         member.redefine(asked, found)
         if written.is_entered:
             self.format(name).enter_again(written.branch)
 
     def format(self, name: TableName) -> SparkFormat:
-        """How a table that was asked for before is worked on in Spark."""
+        """Return the adapter for the format of a table that is part of the transaction."""
         return self._formats[self._view.members[name].change.head.format]
 
     def scope(self, name: TableName, scope: Expression | None) -> None:
-        """Record which rows a statement replaces or removes; None for all."""
+        """Record the condition of the rows that a statement replaces or removes; None for all."""
         self._view.members[name].change.scopes.append(scope)
 
     def savepoint(self) -> Callable[[], None]:
-        """A function that restores the present state, for an operation that is refused."""
+        """Return a function that restores the recorded reads, scopes and operations of now.
+
+        It is called when an operation is refused.
+        """
         changes = {n: m.change for n, m in self._view.members.items()}
         looks = {n: (len(c.reads), len(c.scopes)) for n, c in changes.items()}
         asked = {n: len(w.operations) for n, w in self._written.items()}
@@ -249,7 +258,7 @@ class SparkTables:
         return forget
 
     def finish(self) -> None:
-        """Make what was done on each branch part of its table's change, with new rows validated."""
+        """Validate the new rows of each branch, and add its net effect to the table's change."""
         for written in self._written.values():
             if written.net is not None:
                 continue
@@ -267,15 +276,17 @@ class SparkTables:
             written.net = net
             if not net.is_empty:
                 branch.fill(change, net, written.operations)
+            if net.removed and is_tolerant(change.definition):
+                change.origins = written.member.stager.origins = branch.origins(change)
             if written.made is not None:
                 change.operations = [written.made]
 
     def committed(self) -> None:
-        """Delete what commits do not need of the branches, and forget the tables."""
+        """Delete files of the branches that the commit does not need, and close the session."""
         for written in self._written.values():
             if written.net is not None:
                 with suppress(LakewardError):
-                    written.branch.tidy(written.net)
+                    written.branch.tidy(written.member.change)
         self._discard_forgotten()
         self.close()
 
@@ -286,7 +297,7 @@ class SparkTables:
         self._forgotten.clear()
 
     def discard(self) -> None:
-        """Delete the branches with all that was written on them, and forget the tables."""
+        """Delete the branches with all files written on them, and close the session."""
         for written in self._written.values():
             with suppress(LakewardError):
                 written.branch.discard()
@@ -294,13 +305,14 @@ class SparkTables:
         self.close()
 
     def close(self) -> None:
-        """Forget the tables; the branches stay."""
+        """Close the session, and keep the branches."""
         self._written.clear()
         self._pinned.clear()
         self.workspace.close()
 
     def _record_read(self, name: TableName) -> Member:
         member = self._view.member(name, reads=True)
+        self._view.audit_read(member)
         if None not in member.change.reads:
             member.change.reads.append(None)
         return member
@@ -314,7 +326,13 @@ class SparkTables:
         definition = _unchecked(member.change.definition)
         base = member.files() if whole and member.change.removed else None
         branch = branch_class(head.format).open(
-            self.context, self._view.transaction_id, head, definition, whole=whole, base=base
+            self.context,
+            self._view.transaction_id,
+            head,
+            definition,
+            whole=whole,
+            base=base,
+            settings=self.format(name).branch_settings(self._policy(name), definition),
         )
         out = _Written(member, branch, [])
         if was_pinned or self.format(name).begins_whole:
@@ -329,7 +347,7 @@ class SparkTables:
         written.is_entered = True
 
     def _to_change(self, name: TableName, operation: Operation, *, reads: bool) -> _Written:
-        """A table that something is done to, on its branch."""
+        """Return a table to be written; open its branch if needed, and set its session settings."""
         member = self._view.member(name, reads=reads)
         written = self._written.get(name)
         if written is None and self.format(name).begins_whole:
@@ -341,34 +359,29 @@ class SparkTables:
         if reads:
             self._complete(written)
         written.operations.append(operation)
-        self._set_compression(name)
+        self._settings.use(self.format(name).session_settings(self._policy(name), member))
         return written
 
-    def _set_compression(self, name: TableName) -> None:
-        """Have Spark write files of a table with the codec of its policy, or else its own."""
+    def _policy(self, name: TableName) -> Policy:
         change = self._view.members[name].change
-        chosen = effective_policy(change.head, change.definition).policy.compression
-        codec = None if chosen is None else _CODECS.get(chosen)
-        setting, conf = self.format(name).compression, self.workspace.session.conf
-        if codec is not None:
-            self._overridden.setdefault(setting, conf.get(setting, None))
-            conf.set(setting, codec)
-        elif setting in self._overridden:
-            before = self._overridden.pop(setting)
-            conf.unset(setting) if before is None else conf.set(setting, before)
+        return effective_policy(change.head, change.definition).policy
 
     def _complete(self, written: _Written) -> None:
         if written.branch.is_whole:
             return
-        # Joined without a look, so its base may have moved to the cut since.
-        written.branch.head = written.member.change.head
-        if written.member.change.is_new:
-            written.branch.is_whole = True
-        else:
-            written.branch.complete(written.member.files())
+        branch, change = written.branch, written.member.change
+        if change.is_new:
+            branch.is_whole = True
+            return
+        # Joined without a look, so its base may have moved to the cut since. The branch has the
+        # definition from before: rows that are rewritten under it would lose columns.
+        with self.context.database.read() as session:
+            conflict.check_same_definition(session, change, branch.head)
+        branch.head = change.head
+        branch.complete(written.member.files())
 
 
 def _unchecked(definition: Definition) -> Definition:
-    """A definition without checks, of columns that require no value; parts of them may."""
+    """Return a definition without checks, whose top-level columns are all nullable."""
     fields = tuple(replace(f, nullable=True) for f in definition.schema)
     return replace(definition, schema=replace(definition.schema, fields=fields), constraints={})

@@ -1,11 +1,11 @@
-"""Validation of what Spark staged: the same checks as for rows from Python, run where the rows are.
+"""Validates rows that Spark staged, by the same checks as for rows from Python, in Spark.
 
 Besides a table's checks and its required columns, partition values that are derived from a column
 are compared with the rows: a session in another zone computes other days than the lake reads by.
 
-Only the rows that the transaction adds are looked at, in one pass over the columns that the checks
-name. The driver gets how many rows violate each check, and a few of them. What the
-statistics of the new files already prove, as that no value is below zero, is not looked at.
+Only the rows that the transaction adds are checked, in one pass over the columns that the checks
+use. The driver gets the number of rows that violate each check, and a few of them. Checks that the
+statistics of the new files already prove, such as that no value is negative, are skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.engines.spark.rows import load_by_id, sample, violations
 from lakeward.errors import ConstraintViolation
 from lakeward.formats.delta.generated import expression
-from lakeward.model.constraints import plain_checks
+from lakeward.model.constraints import lenient_ids, plain_checks
 from lakeward.model.definition import Definition
 from lakeward.model.derived_values import agrees
 from lakeward.model.expressions.nodes import Expression
@@ -29,6 +29,7 @@ from lakeward.model.types import Field
 from lakeward.read.plan import file_always_matches
 from lakeward.write.branch.base import Branch, NewRows
 from lakeward.write.stage.checks import SAMPLE
+from lakeward.write.stage.lacking import may_lack
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame
@@ -43,12 +44,15 @@ def check_rows(
     definition: Definition,
     added: Sequence[DataFile],
 ) -> None:
-    """Pass when the rows that a branch adds have what a table requires and satisfy its checks.
+    """Raise `ConstraintViolation` if rows that a branch adds violate required columns or checks.
 
     Derived partition values must be those of the rows, too.
     """
     new = [f for f in added if f.path.startswith(f"{branch.directory}/")]
-    required = [f for f in definition.schema if not f.nullable and _may_lack(f, new)]
+    later = lenient_ids(definition)
+    required = [
+        f for f in definition.schema if not f.nullable and f.id not in later and may_lack(f, new)
+    ]
     open_checks = {
         name: text
         for name, text in plain_checks(definition).items()
@@ -62,17 +66,17 @@ def check_rows(
 
 
 def refuse(rows: DataFrame, checks: Mapping[str, str], definition: Definition, table: str) -> None:
-    """Pass when rows satisfy checks."""
+    """Raise `ConstraintViolation` if rows violate checks, given by name."""
     _refuse(rows, _checks(checks, definition), table)
 
 
 def refuse_missing(rows: DataFrame, column: str, sql: str, table: str) -> None:
-    """Raise if a column has missing values, by a Spark condition."""
+    """Raise `ConstraintViolation` if a column has missing values, by a Spark condition."""
     _refuse(rows, {f"{column} is not null": _Check(sql, sql, column)}, table)
 
 
 def load(session: Any, new: NewRows) -> DataFrame:
-    """Load the rows of new files."""
+    """Return the rows of new files as a DataFrame."""
     reader = session.read.format(new.source)
     if new.by_id is None:
         return reader.load(new.addresses)
@@ -85,12 +89,12 @@ class _Check:
 
     text: str  # as its author wrote it
     sql: str  # as Spark reads it
-    # the one whose values must be there, or must be generated, where that is all
+    # the column, if the condition only requires that it is not null, or generated
     column: str | None = None
     is_generated: bool = False  # whether the column's values must be those of an expression
 
     def violated(self, name: str, table: str, count: int) -> str:
-        """The violation to report, for a number of rows that do not satisfy it."""
+        """Return the message for a number of rows that violate the check."""
         if self.is_generated:
             many = "1 row has" if count == 1 else f"{count} rows have"
             column = f"Column {self.column} of {table}"
@@ -117,12 +121,12 @@ def _present(required: Iterable[Field]) -> dict[str, _Check]:
 
 
 def _derived(definition: Definition, new: Sequence[DataFile], table: str) -> dict[str, _Check]:
-    """Checks of the derived partition values that the files' statistics do not prove."""
+    """Return checks of the derived partition values that the files' statistics do not prove."""
     out: dict[str, _Check] = {}
     for own_id in definition.partition_by:
         found = definition.derived.get(own_id)
         if found is None or not found.utc:
-            # Others may have filed rows of such a table in any zone, and reads allow for it.
+            # Others may have partitioned rows of such a table in any zone; readers expect that.
             continue
         found_right = {agrees(file, own_id, definition) for file in new if own_id in file.partition}
         source, name = definition.schema.by_id[found.source], found.name
@@ -137,19 +141,8 @@ def _derived(definition: Definition, new: Sequence[DataFile], table: str) -> dic
     return out
 
 
-def _may_lack(field: Field, files: Iterable[DataFile]) -> bool:
-    """Whether one of some files may hold a null in a column, by their statistics."""
-    for file in files:
-        if field.id in file.partition:
-            if file.partition[field.id] is None:
-                return True
-        elif file.stats is None or file.stats.nulls.get(field.id) != 0:
-            return True
-    return False
-
-
 def _proven(check: Expression, files: Iterable[DataFile]) -> bool:
-    """Whether the statistics of files say that a check holds for every row of them."""
+    """Return whether the statistics of files prove that a check holds for all their rows."""
     return all(file_always_matches(check, file) for file in files)
 
 

@@ -1,1 +1,1 @@
-"""Rows written as data files that no reader sees yet."""
+"""Staging: writes rows as data files that no reader sees yet."""

@@ -1,9 +1,10 @@
-"""Parquet files that others wrote below a table's location, checked and added unchanged."""
+"""Checks Parquet files that others wrote below a table's location, to add them unchanged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -14,10 +15,18 @@ from lakeward.context import LakeContext
 from lakeward.engines.arrow.conform import completed, derived_values
 from lakeward.engines.arrow.parquet import footer_stats
 from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
-from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
+from lakeward.errors import (
+    AlreadyExists,
+    Conflict,
+    FileMissing,
+    InvalidInput,
+    SchemaMismatch,
+    StorageError,
+    UnsupportedFeature,
+)
 from lakeward.formats.iceberg.names import UNNUMBERED
 from lakeward.formats.registry import format_of
-from lakeward.log import files
+from lakeward.log import files, unrecorded
 from lakeward.model.clock import now_ms
 from lakeward.model.constraints import plain_checks
 from lakeward.model.definition import Definition
@@ -35,20 +44,45 @@ from lakeward.model.types import (
     stored_field_type,
 )
 from lakeward.model.values import Value, to_neutral
-from lakeward.read.scan import read_files
+from lakeward.read.scan import check_names, read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
-from lakeward.write.stage.checks import Checks, check_writable
+from lakeward.write.stage.checks import Checks
 
 _FLOATS = frozenset({"float", "double"})
 _ID = b"PARQUET:field_id"
 
 
+def check_addable(change: Change) -> None:
+    """Raise `UnsupportedFeature` if files cannot be added, because values must be generated."""
+    if change.definition.identity:
+        what = f"Table {change.head.name} has an identity column, and files bring values for it."
+        hint = "Append the rows of the files instead: tx.append(table, paths)."
+        raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+
+
+def claim(context: LakeContext, change: Change, transaction_id: str, paths: Sequence[str]) -> None:
+    """Prevent vacuum from deleting files that a registered transaction is going to add.
+
+    Raises `Conflict` if a vacuum is deleting one of them.
+    """
+    if change.is_new:
+        return
+    with context.database.write() as session:
+        now = context.database.clock_ms(session)
+        lost = unrecorded.claim(session, change.head.table_id, transaction_id, paths, now)
+    if lost:
+        path, table = min(lost), str(change.head.name)
+        what = f"A vacuum is deleting file {path!r} of table {table}."
+        raise Conflict(what, hint="Write the file again under another name.", path=path)
+
+
 def entries(context: LakeContext, change: Change, paths: Sequence[str]) -> list[DataFile]:
-    """Make entries for the log of files below the table's location, each opened and checked."""
-    check_writable(change)
+    """Return entries for the log of files below the table's location, after checking each file.
+
+    Raises `AlreadyExists` if the table has one of the files already.
+    """
     table_id = change.head.table_id
-    _check_paths(paths, str(change.head.name))
     known = {f.path for f in change.added}
     with context.database.read() as session:
         for path in paths:
@@ -57,6 +91,8 @@ def entries(context: LakeContext, change: Change, paths: Sequence[str]) -> list[
                 raise AlreadyExists(what, path=path)
             known.add(path)
     found = [_entry(context.storage, change, path) for path in paths]
+    if any(f.extra for f in found):
+        check_names(context.storage, change.head, change.definition, _logged(change, found))
     check_rows(context.storage, change, found)
     return found
 
@@ -69,17 +105,17 @@ def entry_in_place(
     Args:
         context: The lake.
         change: The pending change of the table.
-        directory: A full path, below which directory names give partition values.
+        directory: The full path of a directory whose subdirectories have partition values as names.
         path: The file's path below the directory.
         size: The file's size.
     """
-    filesystem, _ = context.storage.arrow_filesystem()
+    filesystem, _ = context.storage.arrow_filesystem(foreign=True)
     found = _read_entry(filesystem, directory, path, size, change)
     return replace(found, path=f"{directory}/{path}")
 
 
-def _check_paths(paths: object, table: str) -> None:
-    """Refuse paths that lead outside the table, or that spell a file in another way."""
+def check_paths(paths: object, table: str) -> None:
+    """Raise `InvalidInput` for paths that lead outside the table or are not normalized."""
     if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
         what = f"The paths of files for {table} must be a list."
         raise InvalidInput(what, hint="Write [path] for one file.", table=table)
@@ -92,7 +128,7 @@ def _check_paths(paths: object, table: str) -> None:
 
 
 def _entry(storage: Storage, change: Change, path: str) -> DataFile:
-    filesystem, root = storage.arrow_filesystem()
+    filesystem, root = storage.arrow_filesystem(foreign=True)
     location = change.head.location
     base = location if is_full(location) else f"{root}/{location}"
     found = _read_entry(filesystem, base, path, 0, change)
@@ -117,6 +153,12 @@ def _read_entry(
     given = metadata.schema.to_arrow_schema()
     _check_schema(given, stored, table, path)
     partition = _partition(path, definition, table)
+    for field in stored.schema:
+        if field.id in partition and field.name in given.names:
+            rows = pq.read_table(
+                f"{base}/{path}", columns=[field.name], filesystem=filesystem, partitioning=None
+            )
+            _check_values(rows.column(field.name), field, partition[field.id], table, path)
     hidden = [i for i in definition.partition_by if i < 0]
     if hidden:
         sources = {definition.schema.by_id[definition.derived[i].source].name for i in hidden}
@@ -125,7 +167,7 @@ def _read_entry(
             f"{base}/{path}", columns=columns, filesystem=filesystem, partitioning=None
         )
         partition |= {i: _hidden_value(i, rows, definition, table, path) for i in hidden}
-    # A footer does not tell of NaN, and engines disagree on where it sorts.
+    # A footer does not count NaN, and engines disagree on its sort order.
     floats = frozenset(
         f.id for f in definition.schema if isinstance(f.type, Primitive) and f.type.name in _FLOATS
     )
@@ -180,10 +222,26 @@ def _partition(path: str, definition: Definition, table: str) -> dict[int, Value
     return out
 
 
+def _check_values(
+    found: pa.ChunkedArray, field: Field, value: Value, table: str, path: str
+) -> None:
+    """Raise `InvalidInput` if rows have another value of a partition column than their path."""
+    try:
+        values = found.cast(stored_field_type(field)).unique().to_pylist()
+        others = [v for v in values if to_neutral(field.type, v) != value]
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        what = f"The values of column {field.name} in file {path!r} are not of type {field.type}."
+        raise SchemaMismatch(what, table=table, column=field.name, path=path) from error
+    if others:
+        what = f"File {path!r} has rows whose {field.name} is {others[0]!r}, not that of its path."
+        hint = "Readers take the value from the path. Append the rows of the file instead."
+        raise InvalidInput(what, hint=hint, table=table, column=field.name, path=path)
+
+
 def _hidden_value(
     own_id: int, rows: pa.Table, definition: Definition, table: str, path: str
 ) -> Value:
-    """The one partition value that all rows of a file have; its directory does not say it."""
+    """Return the one partition value of all rows of a file, which is not in its path."""
     field = definition.field(own_id)
     source = definition.schema.by_id[definition.derived[own_id].source]
     if source.name not in rows.column_names:
@@ -212,7 +270,10 @@ def _value(field: Field, text: str, path: str) -> Value:
 
 
 def check_rows(storage: Storage, change: Change, found: Sequence[DataFile]) -> None:
-    """Check the rows of files: required and generated columns, and the table's checks."""
+    """Check rows of files; raise `ConstraintViolation` if one violates a check of the table.
+
+    Required and generated columns are checked, too.
+    """
     definition = change.definition
     required = any(not f.nullable for f in definition.schema.walk())
     generated = bool(generated_ids(definition))
@@ -220,20 +281,23 @@ def check_rows(storage: Storage, change: Change, found: Sequence[DataFile]) -> N
         return
     table = str(change.head.name)
     checks = Checks.of(definition, table)
-    new = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(found)]
-    for batch in read_files(storage, change.head, definition, new):
+    for batch in read_files(storage, change.head, definition, _logged(change, found)):
         rows = completed(pa.Table.from_batches([batch]), definition, table)
         checks.look_at(rows)
     checks.raise_violations()
 
 
+def _logged(change: Change, found: Sequence[DataFile]) -> list[LoggedFile]:
+    return [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(found)]
+
+
 def _numbering(
     given: pa.Schema, definition: Definition, table: str, path: str
-) -> dict[str, bool] | None:
-    """Check the field ids of a file for a format that finds columns by them.
+) -> dict[str, Any] | None:
+    """Check the field ids of a file, for a format that identifies columns by them.
 
-    Such a format takes a column by its id, wherever it stands and whatever its name. So a file has
-    the table's own ids, or none at all, which is noted: then the names count.
+    Such a format ignores positions and names of columns. So a file must have the table's ids, or
+    none at all: then the result, for the file's `extra`, has the ids of its columns by names.
     """
     found = [
         known
@@ -242,7 +306,8 @@ def _numbering(
         for known in _ids(given.field(field.name), field, field.name)
     ]
     if all(number is None for _, _, number in found) and definition.whole_files:
-        return {UNNUMBERED: True}
+        given_fields = [f for f in definition.schema if given.get_field_index(f.name) >= 0]
+        return {UNNUMBERED: [_mapped(given.field(f.name), f, f.name) for f in given_fields]}
     for column, field, number in found:
         wanted = file_id(field)
         if wanted is not None and number != wanted:
@@ -253,16 +318,29 @@ def _numbering(
     return None
 
 
+def _mapped(given: pa.Field, field: Field, name: str) -> dict[str, Any]:
+    """Return the ids of a file's column and its parts by names, as Iceberg's name mapping."""
+    parts = [_mapped(part, known, below) for below, part, known in _parts(given, field)]
+    out: dict[str, Any] = {"field-id": field.id, "names": [name]}
+    return {**out, "fields": parts} if parts else out
+
+
 def _ids(given: pa.Field, field: Field, path: str) -> Iterator[tuple[str, Field, int | None]]:
     number = (given.metadata or {}).get(_ID)
     yield path, field, None if number is None else int(number)
+    for name, part, known in _parts(given, field):
+        yield from _ids(part, known, f"{path}.{name}")
+
+
+def _parts(given: pa.Field, field: Field) -> Iterator[tuple[str, pa.Field, Field]]:
+    """Yield name, field of the file, and field of the table, for each part of a nested column."""
     match field.type:
         case Struct(parts):
             for part in parts:
                 if given.type.get_field_index(part.name) >= 0:
-                    yield from _ids(given.type.field(part.name), part, f"{path}.{part.name}")
+                    yield part.name, given.type.field(part.name), part
         case ListOf(element):
-            yield from _ids(given.type.value_field, element, f"{path}.element")
+            yield "element", given.type.value_field, element
         case MapOf(key, value):
-            yield from _ids(given.type.key_field, key, f"{path}.key")
-            yield from _ids(given.type.item_field, value, f"{path}.value")
+            yield "key", given.type.key_field, key
+            yield "value", given.type.item_field, value

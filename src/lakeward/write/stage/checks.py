@@ -1,7 +1,7 @@
-"""Checks before rows are written: may the table be written, and does each row satisfy its checks.
+"""Checks, before rows are written, that the table can be written and that rows satisfy its checks.
 
-A row violates a check unless the expression is true for it; unknown is not true. Delta reads its
-`delta.constraints`, which these are published as, in the same way.
+A row violates a check unless the expression is true for it; unknown is not true. Checks are
+published as `delta.constraints`, which Delta evaluates in the same way.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from lakeward.model.constraints import (
     Check,
     Constraint,
     ForeignKey,
+    NotNull,
     OnViolation,
     Unique,
     key_fields,
     plain_checks,
     property_of,
+    required_fields,
     rule_constraints,
     rule_sources,
 )
@@ -46,12 +48,12 @@ from lakeward.write.plan.change import Change
 
 SAMPLE: Final = 5
 OVERWRITE: Final = "overwrite where"
-"""The name of the check that new rows satisfy the condition of an overwrite; no other has it."""
+"""The reserved name of the check that new rows satisfy the condition of an overwrite."""
 
 
 @dataclass
 class Checks:
-    """A table's checks, counting violations over any number of batches."""
+    """The checks of a table; counts violations over any number of batches."""
 
     table: str
     _predicates: dict[str, tuple[str, pc.Expression]]
@@ -61,7 +63,7 @@ class Checks:
 
     @classmethod
     def of(cls, definition: Definition, table: str) -> Checks:
-        """The checks of a definition."""
+        """Return the checks of a definition."""
         predicates = {
             name: (text, violates(parse(text, definition.schema)))
             for name, text in plain_checks(definition).items()
@@ -69,7 +71,7 @@ class Checks:
         return cls(table, predicates, rule_sources(definition) if definition.rules else {})
 
     def anew(self) -> Checks:
-        """A copy of the checks, with all counts at zero."""
+        """Return a copy of the checks, with all counts at zero."""
         return Checks(self.table, self._predicates, self._policies)
 
     def add(self, name: str, text: str, expression: Expression) -> None:
@@ -121,7 +123,7 @@ class Checks:
 
 
 def _shown(row: Mapping[str, Any]) -> str:
-    """A row as people write it: no types of Python around numbers and dates."""
+    """Return a row as text for people, without Python's types around numbers and dates."""
     values = {n: repr(v) if isinstance(v, str | bytes) else str(v) for n, v in row.items()}
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
@@ -142,9 +144,10 @@ def check_deletable(change: Change) -> None:
 def check_constraints(
     constraints: Mapping[str, str | Constraint], schema: Schema
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return plain checks by name, and the table properties that hold the other constraints.
+    """Check constraints; return plain checks by name, and table properties for the others.
 
-    Names that Delta cannot keep are refused, and what does not parse or fit the columns.
+    Raises an error for names that Delta cannot store, and for constraints that cannot be parsed or
+    do not fit the columns.
     """
     out: dict[str, str] = {}
     held: dict[str, str] = {}
@@ -163,9 +166,11 @@ def check_constraints(
                 parse(text, schema)
             case Unique() | ForeignKey():
                 key_fields(schema, constraint.columns, name)
+            case NotNull():
+                required_fields(schema, constraint.columns, name)
             case _:
                 what = f"Constraint {name} is a {type(given).__name__}."
-                hint = "Use text, lw.Check, lw.Unique or lw.ForeignKey."
+                hint = "Use text, lw.Check, lw.Unique, lw.ForeignKey or lw.NotNull."
                 raise InvalidInput(what, hint=hint, constraint=name)
         if isinstance(constraint, Check) and constraint.on_violation == OnViolation.FAIL:
             out[name.lower()] = constraint.expression
@@ -188,7 +193,7 @@ def check_columns(head: Head, definition: Definition) -> None:
 
 
 def matching(rows: pa.Table, predicate: pc.Expression, what: str) -> pa.Table:
-    """The rows for which a predicate is true; `what` names it if it cannot be computed."""
+    """Return the rows for which a predicate is true; errors call the predicate `what`."""
     try:
         return rows.filter(predicate)
     except pa.ArrowInvalid as error:
@@ -197,5 +202,5 @@ def matching(rows: pa.Table, predicate: pc.Expression, what: str) -> pa.Table:
 
 
 def violates(expression: Expression) -> pc.Expression:
-    """True where the expression is not true."""
+    """Return an Arrow expression that is true for rows for which the expression is not true."""
     return ~pc.coalesce(to_arrow(expression), pc.scalar(False))

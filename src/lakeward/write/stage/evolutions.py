@@ -1,4 +1,4 @@
-"""Enforces policies on schema changes, before a byte is written."""
+"""Enforces policies on schema changes, before anything is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_asked(head: Head, before: Definition, after: Definition, asked: Altera
 
 
 def check_evolved(head: Head, before: Definition, after: Definition) -> None:
-    """Raise `PolicyViolation` if the policy does not allow a definition that any engine made."""
+    """Raise `PolicyViolation` if the policy does not allow a new definition, of any engine."""
     found = effective_policy(head, before)
     allowed = found.policy.allowed_evolutions
     if allowed is not None:
@@ -39,8 +39,8 @@ def mode_of(
 ) -> SchemaMode | None:
     """Return the schema mode of a write: the requested one, or the policy's.
 
-    `most` is the most that the operation supports. Raises `PolicyViolation` if the request exceeds
-    what the policy allows.
+    `most` is the mode that allows the most changes among those that the operation supports. Raises
+    `PolicyViolation` if the request exceeds what the policy allows.
     """
     found = effective_policy(head, definition)
     said = found.policy.schema_mode

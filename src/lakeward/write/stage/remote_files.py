@@ -1,7 +1,8 @@
-"""Addresses of object stores in the data that a user gives, made files that can be read.
+"""Opens files in object stores whose addresses a user gives as data.
 
-The lake's own storage reaches a store of its kind, with its options; any other store is reached by
-the environment, or by the options of `lw.Files`. Nothing is written, not even to probe the store.
+The lake's own storage and its options are used if they can access the address; any other store is
+opened with the options of `lw.Files`, or with those of the environment. Nothing is written, not
+even to test the store.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _MAGIC: Final = re.compile(r"[*?[]")
 
 
 def located(data: Any, storage: Storage) -> Any:
-    """Return data with the files that its addresses name; data without addresses as it is.
+    """Replace addresses of files in an object store by objects that read them.
 
-    Raises `NotFound` where there is no such file, and `StorageError` where the store is not
-    reached.
+    Data that is no address is returned unchanged.
+    Raises `NotFound` if there is no such file, and `StorageError` if the store cannot be accessed.
     """
     if isinstance(data, Files):
         return _found(data.place, storage, data.storage_options)
@@ -39,7 +40,7 @@ def located(data: Any, storage: Storage) -> Any:
 
 
 def is_address(data: Any) -> bool:
-    """Return whether something is the address of a file on an object store."""
+    """Return whether a value is the address of a file in an object store."""
     return isinstance(data, str) and data.partition("://")[0].lower() in PROVIDERS and "://" in data
 
 
@@ -65,12 +66,12 @@ def _found(address: str, storage: Storage, options: Mapping[str, str]) -> Remote
     if not names:
         what = f"There is no file {address}." if magic is None else f"No file matches {address}."
         raise NotFound(what, path=address)
-    filesystem, _ = store.arrow_filesystem()
+    filesystem, _ = store.arrow_filesystem(foreign=True)
     return RemoteFiles(tuple(RemoteFile(name, filesystem) for name in sorted(names)))
 
 
 def _store_of(place: str, storage: Storage, options: Mapping[str, str]) -> Storage:
-    """Return the lake's own storage where it is of the same kind, else one of the place's store."""
+    """Return the lake's storage if it can access the address, else a storage for its store."""
     if storage.is_remote and not options:
         try:
             storage.path_of(place)
@@ -84,7 +85,7 @@ def _store_of(place: str, storage: Storage, options: Mapping[str, str]) -> Stora
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
-    """Return whether the parts of a name match those of a pattern; `**` is any number of them."""
+    """Return whether a path matches a pattern, both split at `/`; `**` is any number of parts."""
     if not pattern:
         return not parts
     if pattern[0] == "**":

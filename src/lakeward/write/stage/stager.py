@@ -1,10 +1,10 @@
-"""Staging: rows become data files that no reader sees yet.
+"""Staging: writes rows as data files that no reader sees yet.
 
-Rows are made to fit the table's schema, checked, split by partition and written in files of about
-the size that the table asks for. Memory holds one file's rows per open partition, and a few files'
-worth in all. Every file has the transaction's id in its name, and is synced before the transaction
-is ratified: large files as they are written, small ones together. Several threads may stage rows of
-one table at once.
+Rows are converted to the table's schema, checked, split by partition and written to files of about
+the table's target size. Memory contains at most the rows of one file per open partition, and of a
+few files in all. Every file has the transaction's id in its name, and is synced before the
+transaction is ratified: large files when they are written, small files together. Several threads
+may stage rows of one table at the same time.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.engines.arrow.partition import partition_directory, partitioned
 from lakeward.engines.arrow.relabel import relabelled_rows
 from lakeward.formats.delta.vectors import vector_path
-from lakeward.formats.policy import PREFIX, settings_of
+from lakeward.formats.policy import settings_of
 from lakeward.formats.properties import (
     COMPRESSION,
     ICEBERG_COMPRESSION,
     ICEBERG_TARGET_FILE_SIZE,
     MERGE_ON_READ,
+    OUR_STATS_COLUMNS,
     STATS_COLUMNS,
     TARGET_FILE_SIZE,
     bloom_columns,
@@ -37,30 +38,31 @@ from lakeward.formats.properties import (
 )
 from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
-from lakeward.model.constraints import plain_checks
+from lakeward.model.constraints import lenient_ids, loosened, plain_checks
 from lakeward.model.definition import Definition, known
 from lakeward.model.evolution.uses import fields_below
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.storage.base import Storage, Underway
 from lakeward.storage.syncing import sync_together
+from lakeward.write.plan.origins import COLUMN, Origins
 from lakeward.write.stage.checks import Checks
+from lakeward.write.stage.numbers import Numbers
 
-_OUR_STATS_COLUMNS: Final = f"{PREFIX}stats_columns"
 _OF_FILES: Final = (
     *(TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE),
     *(COMPRESSION, ICEBERG_COMPRESSION),
-    *(MERGE_ON_READ, STATS_COLUMNS, _OUR_STATS_COLUMNS),
+    *(MERGE_ON_READ, STATS_COLUMNS, OUR_STATS_COLUMNS),
 )
 _DEFAULT: Final = ParquetOptions()
 _IN_PLACE_ROWS: Final = 131_072
-"""Where few rows are changed in place, few others should have to be read to find them."""
+"""The rows of a row group in tables with merge-on-read: small, so that a search reads few rows."""
 _OPEN_FILES: Final = 4
-"""How many files' worth of rows may wait in memory, over all partitions."""
+"""The most rows in memory over all partitions, as a multiple of the target file size."""
 _UNSYNCED_FILES: Final = 32
 _UNSYNCED_BYTES: Final = 2**20
 _SMALL: Final = 16
-"""Which part of a file's worth may be guessed, once a file, where to measure takes longer."""
+"""The first rows of a file are measured roughly if they are below 1 / `_SMALL` of its size."""
 
 
 @dataclass
@@ -68,9 +70,11 @@ class Stager:
     """Writes the data files of one table for one transaction.
 
     Attributes:
-        created: Full paths of all files written.
-        below: The directory, below the table, that files are written to.
-        stem: How their names begin.
+        created: The full paths of all files written.
+        below: The directory to which files are written, relative to the table.
+        stem: The beginning of the file names.
+        numbers: Assigns values to the table's identity columns, if it has any.
+        origins: Records the origins of rows that have the column of origins.
     """
 
     storage: Storage
@@ -80,6 +84,8 @@ class Stager:
     options: ParquetOptions
     below: str = ""
     stem: str = "part"
+    numbers: Numbers | None = None
+    origins: Origins | None = None
     created: list[str] = field(default_factory=list)
     _ordinals: Iterator[int] = field(default_factory=itertools.count)
     _underway: list[Underway] = field(default_factory=list)
@@ -94,21 +100,24 @@ class Stager:
         trusted: bool = False,
         complete: bool = False,
     ) -> list[DataFile]:
-        """Write rows, checked as they pass; all that violate a check are counted before it raises.
+        """Check rows and write them as files; raise an error after all violations were counted.
 
         Args:
             tables: The rows.
-            checks: What they must satisfy, unless they were checked before.
-            trusted: The rows are the table's own, with generated columns as they were.
-            complete: They were made to fit before, by the definition that the table had then.
+            checks: The checks that the rows must satisfy; None if they were checked before.
+            trusted: The rows come from the table, and keep the values of generated columns.
+            complete: The rows were converted to the table's schema before, perhaps under an older
+                definition.
         """
         written: list[DataFile] = []
         waiting: _Partitions = {}
         for table in tables:
-            if complete and table.schema.equals(self.definition.schema.arrow):
+            if complete and self._is_complete(table.schema):
                 rows = table
             else:
                 rows = completed(table, self.definition, str(self.head.name), trusted=trusted)
+                if self.numbers is not None and not trusted:
+                    rows = self.numbers.fill(rows)
             if checks is not None:
                 checks.look_at(rows)
                 if checks.violated:
@@ -118,6 +127,8 @@ class Stager:
                 continue
             for values, part in partitioned(rows, self.definition, str(self.head.name)):
                 self._take(waiting, values, part, written)
+        if self.numbers is not None:
+            self.numbers.give_back()
         if checks is not None:
             checks.raise_violations()
         for rest in waiting.values():
@@ -125,7 +136,7 @@ class Stager:
         return written
 
     def stage_data(self, data: Any, checks: Checks | None = None) -> list[DataFile]:
-        """Write a user's rows as files, checked by the table's checks unless others are given."""
+        """Write a user's rows as files; check them by `checks`, or by the table's plain checks."""
         table = str(self.head.name)
         tables = tables_of(data, self.definition.schema.arrow, table)
         if checks is None and plain_checks(self.definition):
@@ -133,11 +144,13 @@ class Stager:
         return self.stage(tables, checks)
 
     def beside(self, definition: Definition, *, below: str, stem: str) -> Stager:
-        """A stager for other files of the same transaction, which are synced with these."""
-        return replace(self, definition=definition, below=below, stem=stem)
+        """Return a stager for other files of the same transaction, which are synced with these."""
+        return replace(
+            self, definition=definition, below=below, stem=stem, numbers=None, origins=None
+        )
 
     def new_path(self, values: Mapping[int, Value]) -> str:
-        """Return a new data file's path in a partition, below the table's location."""
+        """Return the path of a new data file in a partition, relative to the table's location."""
         ordinal = next(self._ordinals)
         codec = "" if self.options.compression == "none" else f".{self.options.compression}"
         name = f"{self.stem}-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
@@ -145,7 +158,7 @@ class Stager:
         return self.below + directory + name
 
     def create(self, path: str, data: Any) -> None:
-        """Write a file at a path below the table's location; its name has the transaction's id."""
+        """Write a file at a path relative to the table's location, to be synced later."""
         full = f"{self.head.location}/{path}"
         self._underway.append(self.storage.create(full, data))
         self.created.append(full)
@@ -154,12 +167,12 @@ class Stager:
 
     @property
     def syncs_soon(self) -> bool:
-        """Whether the unsynced files are small and local, so that others may wait for the fsync."""
+        """Whether the unsynced files are small and local, so that syncing them is fast."""
         unsynced = sum([file.size for file in self._underway])
         return not self.storage.is_remote and unsynced <= _UNSYNCED_BYTES
 
     def discard(self, *, keep: Collection[str] = ()) -> None:
-        """Delete what was written, except `keep`; only when it is sure that nobody needs it."""
+        """Delete the written files except `keep`; call it only if no commit can refer to them."""
         for file in self.take_underway():
             file.discard()
         self.storage.delete(path for path in self.created if path not in keep)
@@ -173,6 +186,12 @@ class Stager:
                 taken.append(self._underway.pop())
             except IndexError:
                 return taken
+
+    def _is_complete(self, given: pa.Schema) -> bool:
+        own = self.definition.schema.arrow
+        if self.origins is not None and given.names[-1:] == [COLUMN]:
+            given = given.remove(len(given) - 1)
+        return bool(given.equals(own))
 
     def _take(
         self,
@@ -207,15 +226,29 @@ class Stager:
             return
         path = self.new_path(entry.values)
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
-        stored = format_of(self.head).stored(self.definition)
-        if stored is not self.definition:
-            rows = as_stored(rows, self.definition, stored)
+        if self.origins is not None and COLUMN in rows.column_names:
+            self.origins.note(path, rows[COLUMN].to_numpy())
+            rows = rows.drop_columns([COLUMN])
+        definition = self.definition
+        if _lacks(rows, definition):
+            # These rows are moved to quarantine, and the others written again, before the commit.
+            definition = loosened(definition)
+        stored = format_of(self.head).stored(definition)
+        if stored is not definition:
+            rows = as_stored(rows, definition, stored)
         buffer, file = encode(rows, stored, entry.values, path, self.options)
         self.create(path, buffer)
         if self.options.stats_columns is not None:
             file = with_stats_of(file, self.definition, self.options.stats_columns)
         written.append(file)
         entry.clear()
+
+
+def _lacks(rows: pa.Table, definition: Definition) -> bool:
+    """Return whether rows lack values in required columns that they may lack until the commit."""
+    names = {definition.schema.by_id[i].name for i in lenient_ids(definition)}
+    # Partition columns are not in the files of all formats.
+    return any(rows.column(name).null_count for name in names.intersection(rows.column_names))
 
 
 def options_of(head: Head, definition: Definition) -> ParquetOptions:
@@ -228,7 +261,7 @@ def _options(definition: Definition, format_name: str) -> ParquetOptions:
 
 
 def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
-    """Return the options for data files that table properties ask for."""
+    """Return the options for data files that table properties set."""
     blooms = bloom_columns(properties)
     if not blooms and properties.keys().isdisjoint(_OF_FILES):
         return _DEFAULT
@@ -263,12 +296,12 @@ def _stats_columns(properties: Mapping[str, str]) -> tuple[str, ...] | None:
     text = properties.get(STATS_COLUMNS)
     if text is not None:
         return tuple(part.strip().strip("`") for part in text.split(",") if part.strip())
-    text = properties.get(_OUR_STATS_COLUMNS)
+    text = properties.get(OUR_STATS_COLUMNS)
     return None if text is None else tuple(orjson.loads(text))
 
 
 def stored_paths(file: DataFile) -> list[str]:
-    """Paths of a data file and of the file that has its deletion vector."""
+    """Return the paths of a data file and of the file with its deletion vector, if any."""
     vector = file.deletion_vector
     place = vector_path(vector) if vector else None
     return [file.path] if place is None else [file.path, place]
@@ -276,7 +309,7 @@ def stored_paths(file: DataFile) -> list[str]:
 
 @dataclass
 class _Waiting:
-    """Rows of one partition that wait for their file."""
+    """Rows of one partition that are not written yet."""
 
     values: Mapping[int, Value]
     rows: list[pa.Table] = field(default_factory=list)
@@ -300,12 +333,12 @@ def _total_size(waiting: _Partitions) -> int:
 
 
 def as_stored(rows: pa.Table, definition: Definition, stored: Definition) -> pa.Table:
-    """Rows, without columns that files do not hold, under the names that files have for them."""
+    """Return rows under the column names and types that files use."""
     names = {f.name: stored.schema.by_id[f.id].name for f in definition.schema}
     fields = [stored.schema.arrow.field(names[n]) for n in rows.column_names]
     return relabelled_rows(rows, pa.schema(fields))
 
 
 def _either(properties: Mapping[str, str], *names: str) -> str | None:
-    """The value of the first of some properties that is set."""
+    """Return the value of the first of `names` that is set; None if none is."""
     return next((properties[n] for n in names if n in properties), None)

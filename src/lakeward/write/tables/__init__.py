@@ -1,1 +1,1 @@
-"""Tables created, adopted, cloned and dropped."""
+"""Creates, adopts, clones, renames and drops tables."""

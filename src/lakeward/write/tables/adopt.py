@@ -1,8 +1,8 @@
-"""Adoption: an existing table taken into the log, with its history, where it lies."""
+"""Adopts an existing table into the log, with its history, at its location."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from lakeward.write.commit.ratify import timestamp_after
 from lakeward.write.commit.record import Draft, record_history
 
 DRIFT: Final = ("adopt", "refuse")
+_ADOPTED: Final = "ADOPT TABLE"
 
 
 def adopt(
@@ -39,8 +40,14 @@ def adopt(
     take_over: bool = False,
     format: str | None = None,  # noqa: A002  the name users know
     catalog: Mapping[str, str] | str | None = None,
+    note: Callable[[Session], None] | None = None,
+    action: str = _ADOPTED,
 ) -> Head:
-    """Take an existing table into the lake; `Lake.adopt` documents the arguments and errors."""
+    """Adopt an existing table into the lake; `Lake.adopt` documents the arguments and errors.
+
+    `note` is called in the database transaction that inserts the table; `action` is the action in
+    the audit trail.
+    """
     if drift not in DRIFT:
         what = f"drift={drift!r} is not known."
         raise InvalidInput(what, hint="Use 'adopt' or 'refuse'.")
@@ -51,7 +58,17 @@ def adopt(
         kind, source = _find(context, str(location), format)
     else:
         kind, source = _find_in_catalog(context, name, str(location), format, catalog)
-    return adopt_from(context, name, kind, source, guard=guard, drift=drift, take_over=take_over)
+    return adopt_from(
+        context,
+        name,
+        kind,
+        source,
+        guard=guard,
+        drift=drift,
+        take_over=take_over,
+        note=note,
+        action=action,
+    )
 
 
 def adopt_from(
@@ -63,15 +80,17 @@ def adopt_from(
     guard: bool,
     drift: str = "adopt",
     take_over: bool = False,
+    note: Callable[[Session], None] | None = None,
+    action: str = _ADOPTED,
 ) -> Head:
-    """Take a table into the lake whose format and source (`Format.find`) are known."""
+    """Adopt a table whose format and source (see `Format.find`) are known."""
     found = kind.read_table(context, name, source, take_over=take_over)
-    head = _insert(context, name, kind, found, drift=drift)
+    head = _insert(context, name, kind, found, drift=drift, note=note, action=action)
     return _guard(context, head) if guard and not found.guarded else head
 
 
 def _find(context: LakeContext, location: str, wanted: str | None) -> tuple[Format, str]:
-    """Return the format of the table at a location, and its source."""
+    """Return the format of the table at a location, and its source for `Format.read_table`."""
     place = table_location(context.storage, location)
     path = context.storage.uri(place)
     for kind in FORMATS.values():
@@ -101,7 +120,7 @@ def _find_in_catalog(
     wanted: str | None,
     catalog: Mapping[str, str] | str,
 ) -> tuple[Format, str]:
-    """Return the format of the table that a catalog has, and its source."""
+    """Return the format of a table in a catalog, and its source for `Format.read_table`."""
     own = catalog == own_catalog.CATALOG
     if own and known != str(name):
         what = f"A table of the lake's own catalog keeps its name there, {known}."
@@ -115,13 +134,22 @@ def _find_in_catalog(
 
 
 def _insert(
-    context: LakeContext, name: TableName, kind: Format, found: Adoption, *, drift: str
+    context: LakeContext,
+    name: TableName,
+    kind: Format,
+    found: Adoption,
+    *,
+    drift: str,
+    note: Callable[[Session], None] | None,
+    action: str,
 ) -> Head:
     """Insert a table with its whole history in one database transaction; return its head."""
     location, history = found.location, found.history
     newest = history.commits[-1]
     with context.database.write() as session:
         context.check_bound(session)
+        if note is not None:
+            note(session)
         if found.enter is not None:
             found.enter(session)
         _check_free(context, session, location)
@@ -149,7 +177,7 @@ def _insert(
             head,
             at_ms=now,
             actor=context.actor,
-            action="ADOPT TABLE",
+            action=action,
             version=newest.version,
             detail={"location": location, "first_version": history.first_version},
         )
@@ -158,7 +186,7 @@ def _insert(
 
 
 def _check_free(context: LakeContext, session: Session, location: str) -> None:
-    """Raise `AlreadyExists` if the lake has a table at a location, in it or around it."""
+    """Raise `AlreadyExists` if a table of the lake is at a location, inside it or around it."""
     taken = heads.by_location(session, location)
     if taken is not None:
         what = f"The lake has the table at {context.storage.uri(location)} as {taken.name}."
@@ -171,7 +199,7 @@ def _check_free(context: LakeContext, session: Session, location: str) -> None:
 
 
 def _guard(context: LakeContext, head: Head) -> Head:
-    """Commit the guard like any commit on an open table, so that no foreign one is lost."""
+    """Commit the guard like any commit to an open table, so that no foreign commit is lost."""
     transaction_id = new_transaction_id()
     with context.database.write() as session:
         register(context, session, transaction_id)
@@ -184,6 +212,6 @@ def _guard(context: LakeContext, head: Head) -> Head:
         definition = format_of(head).guarded(before, current.version + 1, timestamp)
         return Draft(timestamp, info, definition, redefines=True)
 
-    member = commit_open(context, transaction_id, head, build)
+    member = commit_open(context, (transaction_id, None), head, build)
     checkpoint_if_due(context, member)
     return replace(member.head, guarded=True)

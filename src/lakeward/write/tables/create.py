@@ -1,4 +1,4 @@
-"""Create tables in the lake, and take them out of it."""
+"""Creates tables in the lake, and drops them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from lakeward.engines.arrow.files import FORMATS
 from lakeward.engines.arrow.like import schema_like
 from lakeward.errors import AlreadyExists, InvalidInput, LakewardError
 from lakeward.formats.base import Ratified
-from lakeward.formats.policy import as_properties
 from lakeward.formats.registry import format_named
-from lakeward.log import heads, policies, transactions
+from lakeward.log import heads, positions, transactions
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
@@ -42,14 +41,15 @@ from lakeward.write.commit.new_table import (
     own_info,
     register,
 )
+from lakeward.write.commit.once import is_first
 from lakeward.write.commit.outcome import ratify_surely, recorded
 from lakeward.write.commit.publications import publish_member
 from lakeward.write.commit.ratify import Intent, timestamp_after
 from lakeward.write.commit.record import Draft, discarding
-from lakeward.write.keys.declare import check_references
+from lakeward.write.keys.declare import check_references, lock_references
 from lakeward.write.stage.checks import check_constraints
 from lakeward.write.stage.remote_files import located
-from lakeward.write.tables.own_policy import own_fields, taken_over
+from lakeward.write.tables.own_policy import made_with
 from lakeward.write.tables.properties import check_properties
 
 _LOG = logging.getLogger(__name__)
@@ -60,10 +60,11 @@ class Beginning:
     """The initial content of a new table.
 
     Attributes:
-        operation: The operation that history shows.
-        parameters: The operation's parameters; the partitioning unless given.
-        files: Its first files.
+        operation: The operation of the first commit, for the history.
+        parameters: The operation's parameters; by default the partitioning.
+        files: The table's first files.
         domains: The table's domain metadata.
+        sources: Tables to lock, besides those that foreign keys refer to.
         note: Called with the session and the new table's head before anything is committed.
     """
 
@@ -71,6 +72,7 @@ class Beginning:
     parameters: Mapping[str, str] | None = None
     files: tuple[DataFile, ...] = ()
     domains: Mapping[str, str | None] = field(default_factory=dict)
+    sources: tuple[Head, ...] = ()
     note: Callable[[Session, Head], None] | None = None
 
 
@@ -97,15 +99,13 @@ def create(
             return there
     by = [partition_by] if isinstance(partition_by, str) else partition_by
     settings = arguments.mapping(properties, "properties")
-    given = own_fields(format, policy)
-    with context.database.read() as session:
-        taken = taken_over(format, name, given, policies.for_table(session, name))
+    merged, checks = made_with(context, format, name, policy, settings)
     definition = define(
         columns_of(schema, located(like, context.storage)),
         format,
         partition_by=arguments.texts(by, "partition_by"),
-        properties={**taken, **settings, **as_properties(format, given)},
-        constraints={**(given.constraints or {}), **arguments.mapping(constraints, "constraints")},
+        properties=merged,
+        constraints={**checks, **arguments.mapping(constraints, "constraints")},
         comment=arguments.optional_text(comment, "comment"),
         guard=arguments.flag(guard, "guard"),
     )
@@ -125,7 +125,7 @@ def create(
 
 
 def columns_of(schema: Any, like: Any) -> Any:
-    """Return the columns of a new table, given by exactly one of the two. Raises `InvalidInput`."""
+    """Return a new table's columns; raise `InvalidInput` unless one of the arguments is given."""
     if like is None and schema is not None:
         if _is_data(schema):
             what = "The columns are given by data instead of a schema."
@@ -140,20 +140,26 @@ def columns_of(schema: Any, like: Any) -> Any:
 
 
 def _is_data(schema: Any) -> bool:
-    """Whether something has rows, or is the path of a file that has."""
+    """Return whether a value has rows, or is the path of a data file."""
     if isinstance(schema, str | Path):
         return Path(schema).suffix.lower() in FORMATS
     return hasattr(schema, "__arrow_c_stream__") or hasattr(schema, "columns")
 
 
-def drop(context: LakeContext, name: TableName) -> None:
-    """Take a table out of the lake, unless a transaction holds it; its files stay."""
+def drop(context: LakeContext, name: TableName, key: str | None = None) -> None:
+    """Drop a table, unless a transaction has locked it; its files stay.
+
+    With a key, chosen by the caller, repeated calls drop the table once.
+    """
     with context.database.write() as session:
+        if not is_first(context, session, key, f"drop {name}"):
+            return
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
         check_locks(context, session, [(head, LockMode.WRITE)])
         # Later than its last version even by a clock that is behind, so that cuts agree.
-        drop_tables(context, session, [head], timestamp_after([head]), None)
+        at_ms, position = timestamp_after([head]), positions.take(session)
+        drop_tables(context, session, [head], at_ms, position, None)
 
 
 def define(
@@ -166,7 +172,7 @@ def define(
     comment: str | None,
     guard: bool,
 ) -> Definition:
-    """Return the definition of a new table; raise `InvalidInput` or `UnsupportedFeature`."""
+    """Return a new table's definition; raise `InvalidInput` or `UnsupportedFeature` if invalid."""
     kind = format_named(format)
     columns = with_declared_defaults(Schema.of(schema))
     parts = kind.partition(columns, partition_by, guard=guard)
@@ -187,10 +193,10 @@ def make(
     guard: bool,
     begin: Beginning | None = None,
 ) -> Head:
-    """Create a table of a definition, with the files that it begins with.
+    """Create a table with a definition and its first files; return its head.
 
-    It is published unless the warehouse fails after the table was recorded. Raises `AlreadyExists`
-    if the name or the location is taken, `OutcomeUnknown` if the store did not answer.
+    If publishing fails, the table exists, and is published later. Raises `AlreadyExists` if the
+    name or the location is in use, `OutcomeUnknown` if the store did not respond.
     """
     first = begin or Beginning()
 
@@ -224,7 +230,7 @@ def _ratify(
         context.check_bound(session)
         done = recorded(session, transaction_id)
         if done:
-            # It happened, and the answer was lost.
+            # The commit succeeded, but its response was lost.
             return done
         now = now_ms()
         definition = replace(definition, created_ms=now)
@@ -233,6 +239,9 @@ def _ratify(
         info = own_info(context, transaction_id, begin.operation, parameters)
         draft = Draft(now, info, definition, added=begin.files, domains=begin.domains)
         new = new_head(context, session, name, format, guard=guard)
+        if foreign_keys(definition) or begin.sources:
+            lock_references(session, name, definition, begin.sources)
+            check_references(context, session, name, definition, guarded=new.guarded)
         members.append(begin_table(context, session, new, draft, [], begin.note))
         transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
     return members

@@ -11,13 +11,17 @@ from lakeward.formats.policy import MADE, as_properties, property_names
 from lakeward.formats.registry import format_named
 from lakeward.log import policies
 from lakeward.model import arguments
+from lakeward.model.constraints import Constraint
 from lakeward.model.names import TableName
 from lakeward.model.policy.policy import Policy
 from lakeward.model.policy.rules import Rule, effective
 
 
 def own_fields(format_name: str, policy: Policy | Mapping[str, Any] | None) -> Policy:
-    """Return the policy for `lake.create`; raise `InvalidInput` for fields the format lacks."""
+    """Return the policy given to `lake.create`, or an empty one for None.
+
+    Raises `InvalidInput` if it has a setting that the format does not support.
+    """
     given = policy.given() if isinstance(policy, Policy) else arguments.mapping(policy, "policy")
     known = (*property_names(format_name), "constraints", "features") if given else ()
     unknown = [name for name in given if name not in known]
@@ -33,8 +37,31 @@ def own_fields(format_name: str, policy: Policy | Mapping[str, Any] | None) -> P
     return found
 
 
+def made_with(
+    context: LakeContext,
+    format_name: str,
+    name: TableName,
+    policy: Policy | Mapping[str, Any] | None,
+    properties: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, str | Constraint]]:
+    """Return the properties and the constraints of a new table that has a policy of its own.
+
+    Args:
+        context: The lake.
+        format_name: The format of the table.
+        name: The name of the table.
+        policy: Its own policy.
+        properties: The properties that are given besides; the policy replaces them.
+    """
+    given = own_fields(format_name, policy)
+    with context.database.read() as session:
+        taken = taken_over(format_name, name, given, policies.for_table(session, name))
+    merged = {**taken, **properties, **as_properties(format_name, given)}
+    return merged, dict(given.constraints or {})
+
+
 def inherited(context: LakeContext, format_name: str, name: TableName) -> dict[str, str]:
-    """Return the properties of a new table without a policy of its own, by its patterns."""
+    """Return the properties of a new table without its own policy, by matching patterns."""
     with context.database.read() as session:
         return taken_over(format_name, name, Policy(), policies.for_table(session, name))
 

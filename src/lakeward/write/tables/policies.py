@@ -1,13 +1,14 @@
-"""Sets the policy of a table pattern in one database transaction, while others may write.
+"""Sets the policy of a table pattern in one database transaction, while others may commit.
 
-The heads of the tables that the pattern matches are locked and get the policy's id, so a commit
-either comes first, or finds another id in the head and is compared with the new policy. Constraints
-are checked against existing rows before; if a table got rows meanwhile, it is checked again.
+The heads of the tables that the pattern matches are locked and get the policy's id, so a concurrent
+commit either precedes the policy, or finds the new id in the head and is checked against the
+policy. Existing rows are checked against constraints before; if a table has a newer version by
+then, it is checked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import Conflict
-from lakeward.log import audit, heads, policies, transactions
+from lakeward.log import audit, foreign_keys, heads, policies, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState, new_transaction_id
 from lakeward.model.constraints import plain_checks, rule_constraints, rule_keys
@@ -35,6 +36,7 @@ from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.new_table import register
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.commit.ratify import timestamp_after
+from lakeward.write.keys.declare import check_references, check_still_referable
 from lakeward.write.keys.reactions import check_existing
 from lakeward.write.stage.checks import Checks, check_columns
 
@@ -65,7 +67,7 @@ def set_policy(
 def _look(
     context: LakeContext, pattern: Pattern, policy: Policy | None, looked: dict[int, int]
 ) -> None:
-    """Check existing rows, and note the version of each table that was checked."""
+    """Check existing rows against the policy; record each table's checked version in `looked`."""
     if policy is None or not policy.constraints:
         return
     with context.database.read() as session:
@@ -81,8 +83,10 @@ def _look(
         looked[head.table_id] = head.version
 
 
-def check_clone(context: LakeContext, source: TableSnapshot, name: TableName) -> None:
-    """Check the rows of a snapshot against the constraints that patterns give to a new table.
+def check_clone(context: LakeContext, source: TableSnapshot, name: TableName) -> tuple[Rule, ...]:
+    """Check a snapshot's rows against the constraints of policies that match a new table's name.
+
+    Return these policies.
 
     Raises:
         ConstraintViolation: Rows violate a constraint.
@@ -94,10 +98,11 @@ def check_clone(context: LakeContext, source: TableSnapshot, name: TableName) ->
         head = replace(source.log_head, version=source.version, timestamp_ms=source.timestamp_ms)
         before = replace(source.definition, rules=())
         _check(context, head, before, replace(before, rules=rules))
+    return rules
 
 
 def check_governed(context: LakeContext, head: Head) -> None:
-    """Check the rows of a table against the constraints of policies that match it now.
+    """Check the rows of a table against the constraints of policies that currently match it.
 
     Raises:
         ConstraintViolation: Rows violate a constraint.
@@ -110,7 +115,10 @@ def check_governed(context: LakeContext, head: Head) -> None:
 
 
 def _check(context: LakeContext, head: Head, before: Definition, after: Definition) -> None:
-    """Check the rows of a version against constraints of policies that it did not have before."""
+    """Check the rows of a version against the policy constraints that only `after` has.
+
+    Raises `ConstraintViolation` at the first constraint that a row violates.
+    """
     check_columns(head, after)
     _check_rows(context, head, before, after)
     if rule_keys(before) != rule_keys(after):
@@ -145,18 +153,19 @@ def _set(
     message: str | None,
     looked: Mapping[int, int],
 ) -> bool:
-    """Set the policy; return False if a table that must be checked has a newer version."""
+    """Set the policy; return False if a table has a newer version than the one that was checked."""
     with context.database.write() as session:
         context.database.lock_schema(session)
         context.check_bound(session)
         if transactions.lock(session, transaction_id) is TransactionState.RATIFIED:
-            # The commit succeeded, but its answer was lost.
+            # The commit succeeded, but its response was lost.
             return True
         names = [(i, name, v) for i, name, v in heads.ever(session) if pattern.matches(name)]
         locked = [h for i, _, _ in names if (h := _lock(session, i)) is not None]
         must_look = bool(policy is not None and policy.constraints)
         if must_look and any(looked.get(h.table_id) != h.version for h in locked):
             return False
+        _check_keys(context, session, pattern, policy, locked)
         reach("policy.locked")
         now = timestamp_after(locked)
         register(context, session, transaction_id, message)
@@ -182,6 +191,25 @@ def _set(
     return True
 
 
+def _check_keys(
+    context: LakeContext,
+    session: Session,
+    pattern: Pattern,
+    policy: Policy | None,
+    locked: Iterable[Head],
+) -> None:
+    """Raise `InvalidInput` if a foreign key would refer to no unique key under the policy."""
+    before = policies.live(session)
+    after = _with(before, pattern, policy)
+    if not any(rule.policy.constraints for rule in (*before, *after) if rule.pattern == pattern):
+        return
+    for head in locked:
+        if foreign_keys.referring_to(session, head.name):
+            new = replace(context.definition(session, head), rules=matching(after, head.name))
+            check_references(context, session, head.name, new, guarded=head.guarded)
+            check_still_referable(session, head.name, new)
+
+
 def _lock(session: Session, table_id: int) -> Head | None:
     head = heads.by_id(session, table_id)
     return None if head is None else heads.lock(session, table_id, head.name)
@@ -196,7 +224,7 @@ def _note(
     now: int,
     transaction_id: str,
 ) -> None:
-    """Record in a table's head and audit trail that its policy changed."""
+    """Record the policy change in a table's audit trail and head."""
     detail: dict[str, Any] = {"pattern": pattern.text, "policy_id": policy_id}
     link = audit.add(
         session,
@@ -210,6 +238,6 @@ def _note(
     heads.advance(session, head, link)
 
 
-def _with(live: list[Rule], pattern: Pattern, policy: Policy) -> list[Rule]:
+def _with(live: list[Rule], pattern: Pattern, policy: Policy | None) -> list[Rule]:
     kept = [rule for rule in live if rule.pattern != pattern]
-    return [*kept, Rule(0, pattern, policy)]
+    return kept if policy is None else [*kept, Rule(0, pattern, policy)]

@@ -1,7 +1,8 @@
-"""Table properties, checked when they are set, not when they are used."""
+"""Checks table properties when they are set, so that no error occurs when they are used."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,13 +17,17 @@ from lakeward.formats.properties import (
     CHECKPOINT_POLICY,
     COMPRESSION,
     DELTA_APPEND_ONLY,
+    DELTA_RETENTION,
     ICEBERG_COMPRESSION,
     ICEBERG_TARGET_FILE_SIZE,
     IN_COMMIT_TIMESTAMPS,
+    LOG_RETENTION,
     MERGE_ON_READ,
     ROW_TRACKING,
     TARGET_FILE_SIZE,
+    TRANSACTION_RETENTION,
     TYPE_WIDENING,
+    interval_ms,
     retention_ms,
     size_bytes,
     vector_fraction,
@@ -34,11 +39,27 @@ from lakeward.write.stage.stager import parquet_options
 _CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompressed")
 
 
+_ISOLATION: Final = "delta.isolationLevel"
+_LEVELS: Final = ("Serializable", "WriteSerializable", "SnapshotIsolation")
+_WHOLE_NUMBERS: Final = {
+    CHECKPOINT_INTERVAL: 0,
+    "delta.dataSkippingNumIndexedCols": -1,
+    "delta.randomPrefixLength": 1,
+}
+"""Properties that are whole numbers, with the least value of each."""
+_FLAGS: Final = (
+    *(DELTA_APPEND_ONLY, CHANGE_FEED, MERGE_ON_READ, APPEND_ONLY, TYPE_WIDENING),
+    *(IN_COMMIT_TIMESTAMPS, ROW_TRACKING, "delta.enableExpiredLogCleanup"),
+    *("delta.checkpoint.writeStatsAsJson", "delta.checkpoint.writeStatsAsStruct"),
+    *("delta.randomizeFilePrefixes", "delta.tuneFileSizesForRewrites"),
+)
+
+
 def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
-    """Properties as text, refused where they cannot be used.
+    """Return properties as text, after checking them.
 
     Raises:
-        InvalidInput: A key or value makes no sense.
+        InvalidInput: A key or a value is invalid, or the property cannot be set by users.
     """
     out: dict[str, str] = {}
     for key, value in properties.items():
@@ -67,10 +88,16 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     for name in sizes:
         if name in out:
             size_bytes(out[name], name)
-    interval = out.get(CHECKPOINT_INTERVAL, "1")
-    if not interval.isdigit():
-        what = f"Property {CHECKPOINT_INTERVAL} is {interval!r}, which is no whole number."
-        raise InvalidInput(what, property=CHECKPOINT_INTERVAL)
+    for key, least in _WHOLE_NUMBERS.items():
+        if key in out and not (re.fullmatch(r"-?\d+", out[key]) and int(out[key]) >= least):
+            what = f"Property {key} is {out[key]!r}, which is no whole number from {least} on."
+            raise InvalidInput(what, property=key)
+    for key in (LOG_RETENTION, DELTA_RETENTION, TRANSACTION_RETENTION):
+        if key in out:
+            interval_ms(out[key], key)
+    if out.get(_ISOLATION, _LEVELS[0]).lower() not in map(str.lower, _LEVELS):
+        what = f"Property {_ISOLATION} is {out[_ISOLATION]!r}."
+        raise InvalidInput(what, hint=f"Use one of {', '.join(_LEVELS)}.", property=_ISOLATION)
     _check_flags(out)
     vector_fraction(out)
     retention_ms(out)
@@ -79,15 +106,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def _check_flags(properties: Mapping[str, str]) -> None:
-    for key in (
-        DELTA_APPEND_ONLY,
-        CHANGE_FEED,
-        MERGE_ON_READ,
-        APPEND_ONLY,
-        TYPE_WIDENING,
-        IN_COMMIT_TIMESTAMPS,
-        ROW_TRACKING,
-    ):
+    for key in _FLAGS:
         if properties.get(key, "false") not in ("true", "false"):
             what = f"Property {key} is {properties[key]!r}."
             raise InvalidInput(what, hint="Use true or false.", property=key)

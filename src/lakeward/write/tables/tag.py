@@ -13,14 +13,14 @@ from typing import Final
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, InvalidInput, InvalidName, OutcomeUnknown
 from lakeward.formats.registry import publishers
-from lakeward.log import audit, heads, retired, tags
+from lakeward.log import audit, heads, positions, retired, tags
 from lakeward.log.database import Session
 from lakeward.log.tags import LoggedTag
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
-from lakeward.read.moments import moment_of_transaction, no_tag
+from lakeward.read.moments import no_tag
 from lakeward.write.commit import publications
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -28,7 +28,7 @@ _RESERVED: Final = frozenset({"main", "now", "latest"})
 
 
 def checked_name(name: object) -> str:
-    """Check a tag's name, which must not look like a version or a time. Raises `InvalidName`."""
+    """Return a tag's name if valid; raise `InvalidName` if it looks like a version or a time."""
     text = arguments.text(name, "name")
     hint = "Use letters, digits, '_', '-' and '.', at most 128: `2026-close`, `v1.4`."
     if not _NAME.fullmatch(text):
@@ -44,7 +44,7 @@ def checked_name(name: object) -> str:
 
 
 def tag(context: LakeContext, new: LoggedTag, *, replace_known: bool) -> None:
-    """Create a tag. Raises `AlreadyExists` if the name exists, unless it is replaced.
+    """Create a tag; raise `AlreadyExists` if the name exists, unless `replace_known` is set.
 
     Raises `VersionNotFound` if a version is retired. On errors nothing was created.
     """
@@ -54,7 +54,7 @@ def tag(context: LakeContext, new: LoggedTag, *, replace_known: bool) -> None:
             what = f"The lake has a tag {new.name!r} already."
             hint = "Choose another name, or give replace=True (--replace) to move it."
             raise AlreadyExists(what, hint=hint, tag=new.name)
-        if moment_of_transaction(session, new.name) is not None:
+        if positions.of_transaction(session, new.name) is not None:
             what = f"{new.name!r} cannot name a tag: a transaction has this id."
             raise InvalidName(what, hint="Choose another name.", name=new.name)
         before = {} if known is None else known.versions
@@ -73,7 +73,7 @@ def tag(context: LakeContext, new: LoggedTag, *, replace_known: bool) -> None:
 
 
 def untag(context: LakeContext, name: str) -> None:
-    """Drop a tag, so that its versions are no longer held. Raises `NotFound`."""
+    """Drop a tag, so that it no longer protects its versions; raise `NotFound` if there is none."""
     arguments.text(name, "name")
     with _locked(context) as (session, changed):
         known = tags.find(session, name)
@@ -86,7 +86,7 @@ def untag(context: LakeContext, name: str) -> None:
 
 
 class _Changed:
-    """Heads whose published metadata changed, and metadata files that nothing refers to yet."""
+    """The heads whose published metadata changed, and new metadata files, deleted on errors."""
 
     def __init__(self) -> None:
         self.heads: list[Head] = []
@@ -95,7 +95,7 @@ class _Changed:
 
 @contextmanager
 def _locked(context: LakeContext) -> Iterator[tuple[Session, _Changed]]:
-    """Open a write session that excludes other tag changes; then publish what changed."""
+    """Yield a write session that excludes other tag changes; afterwards publish what changed."""
     changed = _Changed()
     try:
         with context.database.write() as session:

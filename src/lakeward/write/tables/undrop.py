@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, TableNotFound
 from lakeward.formats.registry import publishers
-from lakeward.log import audit, heads, retired
+from lakeward.log import audit, heads, retired, views
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName, hint_for_unknown
+from lakeward.write.keys.guards import Guard
+from lakeward.write.keys.reactions import check_foreign_keys
 from lakeward.write.tables.policies import check_governed
 
 
@@ -17,21 +21,41 @@ def undrop(context: LakeContext, name: TableName) -> Head:
     """Restore the most recently dropped table of this name.
 
     Raises `AlreadyExists` if the name is in use, `TableNotFound` if no table of this name was
-    dropped or its files are deleted, and `ConstraintViolation` if rows violate a policy that was
-    set meanwhile.
+    dropped or its files are deleted, `ConstraintViolation` if rows violate a policy that was set
+    meanwhile, or refer to rows that are no longer there, and `InvalidInput` if a foreign key refers
+    to a table or a unique key that is no longer there.
     """
     while True:
+        guards: Sequence[Guard] = ()
         with context.database.read() as session:
             dropped = None if heads.find(session, name) else _newest_dropped(session, name)
         if dropped is not None:
-            check_governed(context, dropped)
-        found = _undrop(context, name, dropped)
+            guards = _check(context, dropped)
+        found = _undrop(context, name, dropped, guards)
         if found is not None:
             return found
 
 
-def _undrop(context: LakeContext, name: TableName, checked: Head | None) -> Head | None:
-    """Restore a dropped table; return None if another policy was set since it was checked."""
+def _check(context: LakeContext, dropped: Head) -> Sequence[Guard]:
+    """Check the rows of a dropped table, unless vacuum has deleted them; see `check_foreign_keys`.
+
+    Foreign keys to the table itself need no check: its rows are the same as before the drop.
+    """
+    with context.database.read() as session:
+        if retired.is_retired(session, dropped.table_id, dropped.version):
+            return ()
+        definition = context.definition(session, dropped)
+    check_governed(context, dropped)
+    return check_foreign_keys(context, dropped, definition, own=dropped.name)
+
+
+def _undrop(
+    context: LakeContext, name: TableName, checked: Head | None, guards: Sequence[Guard]
+) -> Head | None:
+    """Restore a dropped table; return None if it must be checked again.
+
+    That is so if another policy was set, or tables that it refers to were changed.
+    """
     with context.database.write() as session:
         context.database.lock_schema(session)
         context.check_bound(session)
@@ -39,9 +63,14 @@ def _undrop(context: LakeContext, name: TableName, checked: Head | None) -> Head
             what = f"The lake has a table {name}, so the dropped one cannot come back."
             hint = "Drop the present table first."
             raise AlreadyExists(what, hint=hint, table=str(name))
+        views.check_absent(session, name)
         # Vacuum holds this lock while it retires versions.
         head, _ = heads.lock_ever(session, _newest_dropped(session, name).table_id)
         if checked is None or head.policy_id != checked.policy_id:
+            return None
+        others = {g.head.table_id: g.head for g in guards}
+        locked = {i: heads.lock(session, i, others[i].name) for i in sorted(others)}
+        if not all(g.holds(session, locked[g.head.table_id]) for g in guards):
             return None
         if retired.is_retired(session, head.table_id, head.version):
             what = f"The files of the dropped table {name} were vacuumed."

@@ -1,1 +1,1 @@
-"""The transaction: its tables, its view of them, its locks and its conflicts."""
+"""The transaction: its tables, its reads, its locks and its conflicts."""

@@ -1,4 +1,4 @@
-"""Transactions in an event loop: the same operations, each awaited, in one thread of their own."""
+"""Transactions in an event loop: the operations are awaited, and run in one thread."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class AsyncTransaction(Shown):
 
     Operations run one after the other in a thread of the transaction. Data that is computed as it
     is read, such as a generator, is computed in that thread. The block commits at its end, and
-    rolls back when an error or a cancellation leaves it.
+    rolls back if an error or a cancellation ends it.
 
     A task that is cancelled waits until the running operation has ended, and then the transaction
-    is rolled back: no row, no file, no lock is left. Only a commit that has begun is not undone:
-    it ends as it would have, the task is cancelled after that, and `result` or `outcome()` tells.
+    is rolled back: no row, no file, no lock is left. Only a commit that has begun is not undone: it
+    is completed before the task is cancelled, and `result` or `outcome()` has its result.
 
     Attributes:
-        transaction: The transaction itself, for what needs no waiting: `transaction_id`, `bases`.
+        transaction: The transaction itself, for attributes such as `transaction_id` and `bases`.
     """
 
     def __init__(self, transaction: Any, lifecycle: Lifecycle) -> None:
@@ -47,7 +47,7 @@ class AsyncTransaction(Shown):
 
     @property
     def transaction_id(self) -> str:
-        """By which `lake.outcome` and history know it."""
+        """The id of the transaction, as in `lake.outcome` and in the history."""
         return self._lifecycle.transaction_id
 
     @property
@@ -57,7 +57,7 @@ class AsyncTransaction(Shown):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be changed."""
+        """Whether the transaction can still be changed."""
         return self._lifecycle.is_open
 
     async def append(self, name: str, data: Any, *, schema_mode: str | None = None) -> RowChanges:
@@ -99,7 +99,7 @@ class AsyncTransaction(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> RowChanges:
-        """Give rows new values; see `Transaction.update`."""
+        """Set new values in rows; see `Transaction.update`."""
         return await self._change(
             partial(self.transaction.update, name, set=set, where=where, params=params)
         )
@@ -114,7 +114,7 @@ class AsyncTransaction(Shown):
         not_matched: Actions = "insert",
         not_matched_by_source: Actions = None,
     ) -> RowChanges:
-        """Bring rows together with those of a table; see `Transaction.merge`."""
+        """Merge rows into a table; see `Transaction.merge`."""
         return await self._change(
             partial(
                 self.transaction.merge,
@@ -132,7 +132,7 @@ class AsyncTransaction(Shown):
 
         Args:
             name: The table.
-            change: Called with what `Transaction.alter` returns:
+            change: Called with the result of `Transaction.alter`:
                 `lambda alter: alter.add_column("note", "string")`.
         """
         await self._change(lambda: change(self.transaction.alter(name)))
@@ -155,7 +155,7 @@ class AsyncTransaction(Shown):
         await self._change(partial(self.transaction.drop, name))
 
     async def add_files(self, name: str, paths: Sequence[str]) -> None:
-        """Add Parquet files that lie below the table's location; see `Transaction.add_files`."""
+        """Add Parquet files below the table's location; see `Transaction.add_files`."""
         await self._change(partial(self.transaction.add_files, name, paths))
 
     async def remove_files(self, name: str, paths: Sequence[str]) -> None:
@@ -163,7 +163,7 @@ class AsyncTransaction(Shown):
         await self._change(partial(self.transaction.remove_files, name, paths))
 
     async def record(self, name: str, app_id: str, version: int) -> None:
-        """Record an application's own progress; see `Transaction.record`."""
+        """Record an application's progress; see `Transaction.record`."""
         await self._change(partial(self.transaction.record, name, app_id, version))
 
     async def read(
@@ -174,18 +174,18 @@ class AsyncTransaction(Shown):
         where: str | None = None,
         params: Params | None = None,
     ) -> Any:
-        """The rows as this transaction sees them; see `Transaction.read`."""
+        """Return the rows as this transaction sees them; see `Transaction.read`."""
         call = partial(self.transaction.read, name, columns=columns, where=where, params=params)
         return await awaited(call, pool=self._thread)
 
     async def sql(
         self, text: str, /, args: Mapping[str, Any] | Sequence[Any] | None = None, **values: Any
     ) -> Any:
-        """Run a statement of Spark SQL; see `Transaction.sql`."""
+        """Run an SQL statement; see `Transaction.sql`."""
         return await self._change(partial(self.transaction.sql, text, args, **values))
 
     async def lock(self, name: str, *, mode: str = "write", timeout: float | None = None) -> None:
-        """Keep others from changing a table; see `Transaction.lock`."""
+        """Prevent others from changing a table; see `Transaction.lock`."""
         await self._change(partial(self.transaction.lock, name, mode=mode, timeout=timeout))
 
     async def lock_all(self, locks: Mapping[str, str]) -> None:
@@ -193,19 +193,19 @@ class AsyncTransaction(Shown):
         await self._change(partial(self.transaction.lock_all, locks))
 
     async def commit(self) -> CommitResult:
-        """Make every change true at once, and publish it; see `Transaction.commit`."""
+        """Commit all changes at once, and publish them; see `Transaction.commit`."""
         return await self._change(self.transaction.commit)
 
     async def rollback(self) -> None:
-        """Undo everything; see `Transaction.rollback`."""
+        """Undo all changes; see `Transaction.rollback`."""
         await self._change(self.transaction.rollback)
 
     async def outcome(self) -> Outcome:
-        """What became of it, asked of the store."""
+        """Return the outcome of the transaction, according to the store."""
         return await awaited(self.transaction.outcome)
 
     async def _change(self, call: Callable[[], T]) -> T:
-        """Run an operation; a cancellation ends the transaction, as an error of it would."""
+        """Run an operation; roll the transaction back if the task is cancelled."""
         try:
             return await awaited(call, pool=self._thread, stop=self._lifecycle.abandoned.set)
         except asyncio.CancelledError as error:
@@ -228,14 +228,14 @@ class AsyncTransaction(Shown):
             end = partial(self.transaction.__exit__, kind, error, trace)
             await awaited(end, pool=self._thread, stop=self._lifecycle.abandoned.set)
         except asyncio.CancelledError:
-            # Nothing where it has ended.
+            # Does nothing if the transaction has ended.
             await uninterrupted(self.transaction.rollback, pool=self._thread)
             raise
         finally:
             self._release()
 
     def _release(self) -> None:
-        """Let the thread end; what is called from now on has one of its own."""
+        """End the thread; later calls run in other threads."""
         if self._thread is not None:
             self._thread.shutdown(wait=False)
             self._thread = None

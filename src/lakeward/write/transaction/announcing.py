@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from lakeward.context import LakeContext
-from lakeward.errors import Conflict
+from lakeward.errors import Conflict, without_values
 from lakeward.formats.base import Ratified
 from lakeward.log.violations import Violation
-from lakeward.model import events
+from lakeward.model import event_names
 from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.events import (
     CommitEvent,
@@ -26,8 +26,11 @@ def ratified(context: LakeContext, members: Sequence[Ratified], seconds: float) 
     """Count a ratified transaction, and deliver `ratified` if it changed a table."""
     context.counters.add("commits")
     context.counters.time("ratify", seconds)
-    if members and context.events.wants(events.RATIFIED):
-        context.events.deliver(events.RATIFIED, _commit_event(members, published=None))
+    if context.events.tracer is not None and members:
+        own = members[0].commit.info.transaction_id
+        context.events.tracer.step(own, "ratify", seconds)
+    if members and context.events.wants(event_names.RATIFIED):
+        context.events.deliver(event_names.RATIFIED, _commit_event(members, published=None))
 
 
 def published(
@@ -37,14 +40,16 @@ def published(
     if not members:
         return
     context.counters.time("publish", seconds)
-    if context.events.wants(events.PUBLISHED):
+    if context.events.tracer is not None:
+        context.events.tracer.step(transaction_id, "publish", seconds)
+    if context.events.wants(event_names.PUBLISHED):
         event = PublishedEvent(
             transaction_id=transaction_id,
             versions=_versions(members),
             timestamp=to_datetime(now_ms()),
             seconds=seconds,
         )
-        context.events.deliver(events.PUBLISHED, event)
+        context.events.deliver(event_names.PUBLISHED, event)
 
 
 def committed(
@@ -52,7 +57,12 @@ def committed(
 ) -> None:
     """Count how long the commit took, and deliver `commit` if it changed a table."""
     context.counters.time("commit", seconds)
-    if members and context.events.wants(events.COMMIT):
+    if context.events.tracer is not None:
+        facts = {"versions": _versions(members), "attempts": result.attempts}
+        operations = {str(m.head.name): m.commit.info.operation for m in members}
+        own = result.transaction_id
+        context.events.tracer.end(own, "ratified", None, operations=operations, **facts)
+    if members and context.events.wants(event_names.COMMIT):
         context.events.committed(_commit_event(members, published=result.published))
 
 
@@ -61,18 +71,21 @@ def conflicted(
 ) -> None:
     """Count a conflict, and deliver `conflicted`."""
     context.counters.add("conflicts")
+    if context.events.tracer is not None:
+        facts = {"table": error.facts.get("table"), "attempt": attempt, "resolved": resolved}
+        context.events.tracer.note(transaction_id, "conflict", **facts)
     if resolved:
         context.counters.add("settled")
-    if context.events.wants(events.CONFLICTED):
+    if context.events.wants(event_names.CONFLICTED):
         event = ConflictEvent(
             transaction_id=transaction_id,
             table=error.facts.get("table"),
             attempt=attempt,
             resolved=resolved,
-            reason=error.what,
+            reason=without_values(error),
             timestamp=to_datetime(now_ms()),
         )
-        context.events.deliver(events.CONFLICTED, event)
+        context.events.deliver(event_names.CONFLICTED, event)
 
 
 def failed(
@@ -82,22 +95,22 @@ def failed(
     if isinstance(error, Conflict):
         return
     context.counters.add("failures")
-    if context.events.wants(events.FAILED):
+    if context.events.wants(event_names.FAILED):
         event = FailedEvent(
             transaction_id=transaction_id,
             tables=tuple(sorted(map(str, tables))),
             error=type(error).__name__,
-            reason=str(getattr(error, "what", error)),
+            reason=without_values(error),
             timestamp=to_datetime(now_ms()),
         )
-        context.events.deliver(events.FAILED, event)
+        context.events.deliver(event_names.FAILED, event)
 
 
 def violated(context: LakeContext, found: Iterable[Violation]) -> None:
     """Count violations that are recorded, and deliver `violation` for each."""
     for one in found:
         context.counters.add("violations")
-        if context.events.wants(events.VIOLATION):
+        if context.events.wants(event_names.VIOLATION):
             event = ViolationEvent(
                 transaction_id=one.transaction_id,
                 table=one.table,
@@ -106,7 +119,7 @@ def violated(context: LakeContext, found: Iterable[Violation]) -> None:
                 action=str(one.action),
                 timestamp=to_datetime(now_ms()),
             )
-            context.events.deliver(events.VIOLATION, event)
+            context.events.deliver(event_names.VIOLATION, event)
 
 
 def _commit_event(members: Sequence[Ratified], *, published: bool | None) -> CommitEvent:

@@ -1,8 +1,8 @@
 """Runs SQL statements in a transaction without Spark.
 
 Changes of rows run the same code as `tx.append`, `update`, `delete` and `merge`; queries, including
-those inside of changes, run on DataFusion over what the transaction sees. Parameter values become
-literals in the parsed tree, never text of the statement.
+those inside of changes, run on DataFusion over the rows that the transaction sees. Parameter values
+become literals in the parsed tree, and are never inserted into the text of the statement.
 """
 
 from __future__ import annotations
@@ -17,30 +17,35 @@ from lakeward.engines.spark.statement import Kind, check_words, read_statement
 from lakeward.engines.sql import query as queries
 from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, UnsupportedFeature
 from lakeward.model import parameters
+from lakeward.model.clauses import check_clauses
 from lakeward.model.commands import (
     AlterTable,
     Command,
     DropTable,
     Explain,
     Setting,
+    ShowNamespaces,
     ShowTable,
     ShowTables,
     TruncateTable,
     read_command,
 )
-from lakeward.model.described import listed, shown
+from lakeward.model.definition import Definition
+from lakeward.model.described import listed, namespaces, shown
 from lakeward.model.evolution.apply import is_needed
 from lakeward.model.evolution.merging import merging as merged
 from lakeward.model.expressions.when import Actions, When
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
-from lakeward.model.schema import Schema
 from lakeward.read.result import QueryResult, of_table
 from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.seen import Seen
 from lakeward.write.transaction.sql_values import (
     DIALECT,
+    assigned,
+    check_assigned,
     fitted,
+    inserted_names,
     literal,
     nullable,
     parts_of,
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _MOST: Final = 10_000
-"""Values of a subquery that a condition may be compared with."""
+"""The most distinct values of a subquery in IN."""
 
 
 class EmbeddedSql:
@@ -77,6 +82,9 @@ class EmbeddedSql:
             return self._seen.query(text, args)
         if self._tx._is_replay():
             return RowChanges()
+        if isinstance(tree, exp.Create):
+            return self._create(text, tree)
+        check_clauses(tree)
         match tree:
             case exp.Insert():
                 return self._insert(tree)
@@ -86,8 +94,6 @@ class EmbeddedSql:
                 return self._delete(tree)
             case exp.Merge():
                 return self._merge(tree, evolves=plain is not None)
-            case exp.Create():
-                return self._create(text, tree)
         kind = f"{text.split(maxsplit=1)[0].upper()} statements"
         raise _unknown(kind)
 
@@ -135,6 +141,8 @@ class EmbeddedSql:
                 raise UnsupportedFeature(what, hint="Use lake.transaction(spark=spark).")
             case ShowTables():
                 return of_table(listed(command, self._seen.names()))
+            case ShowNamespaces():
+                return of_table(namespaces(command, self._seen.names()))
             case ShowTable(table=parts):
                 name = self._seen.name(parts)
                 head, definition = self._seen.head(name), self._seen.definition(name)
@@ -143,6 +151,7 @@ class EmbeddedSql:
 
     def _create(self, text: str, tree: exp.Expr) -> RowChanges:
         statement = read_statement(text)
+        check_clauses(tree)
         created = statement.created
         if statement.kind is not Kind.CREATE or created is None or statement.target is None:
             what = "Without Spark, CREATE makes tables."
@@ -161,9 +170,7 @@ class EmbeddedSql:
         schema: Any = created.columns or "" if rows is None else nullable(rows.schema)
         if exists and self._seen.replace(name, schema, created, rows):
             return RowChanges() if rows is None else RowChanges(inserted=rows.num_rows)
-        if exists:
-            self._tx.drop(str(name))
-        self._seen.make(name, schema, created)
+        self._seen.make(name, schema, created, in_place_of_new=exists)
         return RowChanges() if rows is None else self._tx.append(str(name), rows)
 
     # Changes of rows.
@@ -175,22 +182,23 @@ class EmbeddedSql:
         if isinstance(target, exp.Schema):
             listed_names = [i.name for i in target.expressions]
             target = target.this
-        for part in ("conflict", "returning", "partition", "where", "default"):
-            if tree.args.get(part):
-                what = f"INSERT with {part.upper()} is not understood without Spark."
-                raise UnsupportedFeature(what, hint="Write INSERT INTO table SELECT, or MERGE.")
         name = self._seen.name(parts_of(target))
         source = tree.args.get("expression")
         if source is None:
             what = "INSERT needs VALUES or a query."
             raise InvalidInput(what)
         if tree.args.get("with_") is not None:
+            if source.args.get("with_") is not None:
+                what = "INSERT with WITH both before it and before its query is not supported."
+                raise UnsupportedFeature(what, hint="Write one WITH.")
             source.set("with_", tree.args["with_"])
         rows = self._rows_of(source)
-        schema = self._seen.definition(name).schema
         if tree.args.get("by_name"):
+            if listed_names is not None:
+                what = "INSERT BY NAME takes the names from its query, not from a list of columns."
+                raise InvalidInput(what, hint="Leave out BY NAME, or the list.")
             listed_names = list(rows.column_names)
-        data = fitted(rows, schema, listed_names, str(name))
+        data = fitted(rows, self._seen.definition(name), listed_names, str(name))
         if tree.args.get("overwrite"):
             return self._tx.overwrite(str(name), data)
         return self._tx.append(str(name), data)
@@ -205,21 +213,15 @@ class EmbeddedSql:
         return self._seen.query(text, None).to_arrow()
 
     def _update(self, tree: exp.Update) -> RowChanges:
-        if tree.args.get("from_") is not None:
-            what = "UPDATE … FROM is not understood without Spark."
-            raise UnsupportedFeature(what, hint="Write a MERGE.")
         name, known = self._target(tree.this)
         schema = self._seen.definition(name).schema
         values = {
-            spelled(one.this.name, schema): self._text(one.expression, known)
+            spelled(assigned(one.this, known), schema): self._text(one.expression, known)
             for one in tree.expressions
         }
         return self._tx.update(str(name), set=values, where=self._where(tree, known))
 
     def _delete(self, tree: exp.Delete) -> RowChanges:
-        if tree.args.get("using"):
-            what = "DELETE … USING is not understood without Spark."
-            raise UnsupportedFeature(what, hint="Write a MERGE.")
         name, known = self._target(tree.this)
         return self._tx.delete(str(name), where=self._where(tree, known) or "true")
 
@@ -227,29 +229,30 @@ class EmbeddedSql:
         from sqlglot import exp
 
         name, target = self._target(tree.this)
+        check_assigned(tree, target)
         using = tree.args["using"]
         alias = using.alias_or_name.lower()
         bare = using.copy()
         text = exp.select("*").from_(bare).sql(dialect=queries.DIALECT)
         data = self._seen.query(text, None).to_arrow()
-        if tree.args.get("on") is None:
+        if not tree.args.get("on"):
             what = "MERGE needs ON and a condition."
             raise InvalidInput(what)
         known = {**dict.fromkeys(target, "target"), alias: "source"}
         if evolves:
             self._evolve(name, data.schema, merging.evolving(tree))
-        schema = self._seen.definition(name).schema
+        definition = self._seen.definition(name)
         # A merge accepts no columns that it does not use.
         parts = (tree.args["on"], tree.args["whens"])
         used = {c.name.lower() for part in parts for c in part.find_all(exp.Column)}
-        used |= {n.lower() for n in schema.names}
+        used |= {n.lower() for n in definition.schema.names}
         data = data.select([n for n in data.column_names if n.lower() in used])
         kinds: dict[str, list[Any]] = {"matched": [], "not_matched": [], "by_source": []}
         for when in tree.args["whens"].expressions:
             kind = "matched" if when.args.get("matched") else "not_matched"
             if kind == "not_matched" and when.args.get("source"):
                 kind = "by_source"
-            action: Any = self._action(when.args["then"], known, schema)
+            action: Any = self._action(when.args["then"], known, target, definition)
             condition = when.args.get("condition")
             if condition is not None:
                 action = When(self._text(condition, known), action)
@@ -265,31 +268,39 @@ class EmbeddedSql:
         )
 
     def _evolve(self, name: TableName, given: pa.Schema, takes: merging.Evolving) -> None:
-        """Give the target of a merge the columns and types that its actions take from the data."""
+        """Add columns, and widen types, that the actions of a merge take from the data."""
         taken = [f for f in given if takes.takes_all or f.name.lower() in takes.assigned]
         schema = self._seen.definition(name).schema
         for change in merged(schema, nullable(pa.schema(taken)), typed=True):
             self._tx.alter(str(name)).apply(change)
 
     def _action(
-        self, then: exp.Expr, known: Mapping[str, str], schema: Schema
+        self,
+        then: exp.Expr,
+        known: Mapping[str, str],
+        target: Sequence[str],
+        definition: Definition,
     ) -> str | dict[str, str]:
         from sqlglot import exp
 
-        if isinstance(then, exp.Update):
+        schema = definition.schema
+        if isinstance(then, exp.Update) and then.expressions:
             if any(isinstance(e, exp.Star) for e in then.expressions):
                 return "update"
             return {
-                spelled(e.this.name, schema): self._text(e.expression, known)
+                spelled(assigned(e.this, target), schema): self._text(e.expression, known)
                 for e in then.expressions
             }
-        if isinstance(then, exp.Insert):
-            if isinstance(then.this, exp.Star) or (then.this is None and then.expression is None):
+        if isinstance(then, exp.Insert) and (
+            then.expression or not isinstance(then.this, exp.Tuple)
+        ):
+            if isinstance(then.this, exp.Star) or not (then.this or then.expression):
                 return "insert"
             values = then.expression.expressions
-            columns = (
-                [c.name for c in then.this.expressions] if then.this is not None else schema.names
-            )
+            if then.this:
+                columns = [assigned(c, target) for c in then.this.expressions]
+            else:
+                columns = inserted_names(definition, len(values))
             if len(columns) != len(values):
                 what = f"INSERT names {len(columns)} columns and has {len(values)} values."
                 raise InvalidInput(what)
@@ -334,7 +345,7 @@ class EmbeddedSql:
         return str(holder.this.sql(dialect=DIALECT))
 
     def _replace(self, query: exp.Expr, known: Mapping[str, str]) -> None:
-        """Replace a subquery with its values."""
+        """Run a subquery and replace it in its expression by its values."""
         from sqlglot import exp
 
         outer = {c.table.lower() for c in query.find_all(exp.Column)} & set(known)

@@ -1,4 +1,4 @@
-"""A table's schema made to take data with other columns, before the data is written."""
+"""Changes a table's schema so that it fits data with other columns, before the data is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakeward.write.transaction.member import Member
 
 
 def alter(executor: Executor, member: Member, asked: Alteration) -> None:
-    """Alter a table's definition, and fill a new column if requested."""
+    """Alter a table's definition, and set the default in existing rows if requested."""
     if not isinstance(asked, AddColumn) or not asked.backfill:
         executor.alter(member, [asked])
         return
@@ -31,10 +31,10 @@ def alter(executor: Executor, member: Member, asked: Alteration) -> None:
 
 
 class fitted:  # noqa: N801  used as a function, and as quick as one
-    """Alter a table, as `schema_mode` or its policy says, to fit data that the block writes.
+    """Alter a table, by `schema_mode` or its policy, to fit data that the block writes.
 
     `SchemaMode.OVERWRITE` is for data that replaces all rows. If the table was altered and the data
-    is refused, the alteration cannot stay, so the transaction ends.
+    is rejected, the alteration cannot be undone, so the transaction ends.
     """
 
     __slots__ = ("_changes",)
@@ -55,7 +55,7 @@ class fitted:  # noqa: N801  used as a function, and as quick as one
 def fit_schema(
     executor: Executor, member: Member, data: Any, mode: str | None, allowed: SchemaMode
 ) -> list[Alteration]:
-    """Alter a table as `schema_mode`, or its policy, says; return the alterations."""
+    """Alter a table to fit data, by `schema_mode` or its policy; return the alterations."""
     changes = _changes(executor, member, data, mode, allowed)
     if changes:
         executor.alter(member, changes)
@@ -78,10 +78,11 @@ def _changes(
         given, typed = executor.columns_of(data, schema.by_name)
     except InvalidInput:
         if asked is None:
-            # Only the policy asks for it: data whose columns are not known in advance must fit.
+            # Only the policy requires it: data whose columns are not known in advance must fit.
             return []
         raise
     if chosen is SchemaMode.MERGE:
         return list(merging(schema, given, typed=typed))
-    generated = frozenset(schema.by_id[i].name for i in generated_ids(definition))
+    own = {*generated_ids(definition), *definition.identity}
+    generated = frozenset(schema.by_id[i].name for i in own)
     return list(replacing(schema, given, generated))

@@ -1,4 +1,4 @@
-"""What a transaction has its engine do, and how the embedded engine, Arrow, does it."""
+"""The operations that an engine executes for a transaction, and the embedded engine's executor."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lakeward.engines.base import ARROW, Engine
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.expressions.where import parse
+from lakeward.model.lineage.origin import Origin
 from lakeward.model.names import TableName
 from lakeward.read.scan import check_columns
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters, write_operation
@@ -23,10 +24,10 @@ from lakeward.write.transaction.view import View
 
 
 class NothingDone(Exception):
-    """An operation was refused before it changed anything, so its transaction goes on.
+    """An operation was refused before it changed anything, so its transaction stays open.
 
     Attributes:
-        error: What the user is to see.
+        error: The error to raise to the user.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -35,18 +36,18 @@ class NothingDone(Exception):
 
 
 class Executor(Protocol):
-    """Carries out the operations of one transaction; the transaction has checked its state.
+    """Executes the operations of one transaction, which has checked that it is open.
 
-    What an operation raises rolls the transaction back, but for `NothingDone`.
+    An error of an operation rolls the transaction back, unless it is `NothingDone`.
     """
 
     engine: ClassVar[Engine]
 
     def __init__(self, view: View, **options: Any) -> None:
-        """Begin to work on the tables that a transaction sees."""
+        """Make an executor for the tables that a transaction sees; `options` are the engine's."""
 
     def append(self, member: Member, data: Any) -> RowChanges:
-        """Add rows."""
+        """Append rows to a table."""
 
     def overwrite(self, member: Member, data: Any, where: str | None) -> RowChanges:
         """Replace all rows, or those for which a condition is true."""
@@ -63,16 +64,19 @@ class Executor(Protocol):
         """Merge rows into a table."""
 
     def alter(self, member: Member, asked: Sequence[Alteration]) -> None:
-        """Make several alterations of a table's definition, or none of them."""
+        """Apply all alterations to a table's definition, or none of them."""
 
     def columns_of(self, data: Any, known: Collection[str]) -> tuple[pa.Schema, bool]:
         """Return the columns of data, and whether data itself has types; see `schema_of_rows`."""
+
+    def origin(self, data: Any) -> Origin | None:
+        """Return the sources of rows; None if they are not known."""
 
     def drop(self, name: TableName) -> None:
         """Drop a table when the transaction commits."""
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> Any:
-        """The rows as the transaction sees them."""
+        """Return the rows that the transaction sees."""
 
     def prepare(self) -> None:
         """Complete the changes of all tables, before they are ratified."""
@@ -81,36 +85,55 @@ class Executor(Protocol):
         """Release resources; `committed` is None if it is unknown how the transaction ended."""
 
 
+class Found(Protocol):
+    """The sources that an engine found for a statement that it ran."""
+
+    @property
+    def written(self) -> Sequence[tuple[TableName, Origin]]:
+        """The tables to which rows were added, each with the sources of these rows."""
+
+    @property
+    def views(self) -> Mapping[str, Origin]:
+        """The views that the statement reads, each with the sources of its rows."""
+
+
 class Sql(Protocol):
-    """A statement that was read and has not run."""
+    """A statement that was parsed and has not run."""
 
     @property
     def changes(self) -> bool:
-        """Whether it may change something."""
+        """Whether the statement may change something."""
 
 
 class SqlExecutor(Executor, Protocol):
-    """An executor that runs SQL besides, in a session of its own."""
+    """An executor that also runs SQL, in a session of the transaction."""
 
     @property
     def session(self) -> Any:
         """The engine's session of this transaction."""
 
     def name(self, member: Member) -> str:
-        """What a table is called in that session."""
+        """Return the name of a table in the session."""
 
     def statement(self, text: str, values: Mapping[str, Any]) -> Sql:
-        """Read a statement of SQL, with values in the place of `{name}`."""
+        """Parse a SQL statement; replace `{name}` by values."""
+
+    def create(self, name: TableName, columns: Any, asked: Any) -> None:
+        """Create an empty table that the transaction may fill; see `Transaction.create`."""
 
     def run(self, statement: Any, args: Any) -> Any:
-        """Run a statement; its rows."""
+        """Run a statement and return its result."""
+
+    @property
+    def origins(self) -> Found:
+        """The sources of the rows that the last statement wrote and read."""
 
     def nothing(self) -> Any:
-        """The empty result of a statement that has nothing to do."""
+        """Return the empty result of a statement that has nothing to do."""
 
 
 class EmbeddedExecutor:
-    """Changes tables by planning files and having Arrow write them."""
+    """Changes tables by planning files, which Arrow writes."""
 
     engine: ClassVar[Engine] = ARROW
 
@@ -119,7 +142,7 @@ class EmbeddedExecutor:
         self._merge_memory = view.context.merge_memory
 
     def append(self, member: Member, data: Any) -> RowChanges:
-        """Write rows as files and add them."""
+        """Write rows as files and add the files to the table."""
         files = member.stage(data)
         member.add(files)
         member.change.operations.append(write_operation("Append", member.change))
@@ -153,7 +176,7 @@ class EmbeddedExecutor:
         return member.change_rows(plan, Operation("MERGE", merge_parameters(on, clauses)))
 
     def alter(self, member: Member, asked: Sequence[Alteration]) -> None:
-        """Alter a table's definition; an alteration that fails ends the transaction."""
+        """Alter a table's definition; an alteration that fails rolls the transaction back."""
         for change in asked:
             member.alter(change)
 
@@ -161,13 +184,18 @@ class EmbeddedExecutor:
         """Return the columns of rows in any form that Arrow accepts."""
         return schema_of_rows(data, known)
 
+    def origin(self, data: Any) -> Origin | None:
+        """Return the tables and columns that the rows were read from; None if that is unknown."""
+        found = getattr(data, "_lineage_origin", None)
+        return None if found is None else found()
+
     def drop(self, name: TableName) -> None:
         """Discard the pending changes of a table, and mark it to be dropped."""
         self._view.drop(name)
         self._view.register()
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> pa.Table:
-        """The rows as the transaction sees them."""
+        """Return the rows that the transaction sees, and record that they were read."""
         change = member.change
         check_columns(columns, change.definition, str(change.head.name))
         scope = None if where is None else parse(where, change.definition.schema)
@@ -175,7 +203,7 @@ class EmbeddedExecutor:
         return member.read(columns, scope)
 
     def prepare(self) -> None:
-        """Nothing: every operation completes its change at once."""
+        """Do nothing: every operation completes its change immediately."""
 
     def end(self, *, committed: bool | None) -> None:
-        """Nothing: it holds nothing."""
+        """Do nothing: there are no resources to release."""

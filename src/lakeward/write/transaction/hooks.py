@@ -1,8 +1,8 @@
-"""Functions of the user that see every commit before it is ratified, and may refuse it.
+"""Functions of the user that are called before every commit is ratified, and may reject it.
 
 They are called after the rows are staged and checked, outside of any database transaction, once for
-every attempt to ratify. Whatever one of them raises ends the transaction: nothing is committed and
-what was staged is deleted.
+every attempt to ratify. If one of them raises an error, the transaction ends: nothing is committed
+and staged files are deleted.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """What the transaction is about to do to one table.
+    """The change that a transaction is about to make to one table.
 
     Attributes:
         name: The table.
-        base_version: The version that the change was made for.
-        operation: As history will show it.
-        parameters: Of the operation.
-        metrics: Files, rows and bytes, as history will show them.
-        added: Files to be added, with their rows and statistics: new rows, and rows that stay when
-            others of their file go.
+        base_version: The version that the change is based on.
+        operation: The operation, as in the table's history.
+        parameters: The parameters of the operation.
+        metrics: Numbers of files, rows and bytes, as in the table's history.
+        added: Files to be added, with row counts and statistics: they have new rows, and the
+            remaining rows of rewritten files.
         removed: Files to be removed.
-        definition: Schema, partitioning, properties and constraints.
-        new_definition: What they become, if they change.
+        definition: The table's schema, partitioning, properties and constraints.
+        new_definition: The new definition, if it changes.
     """
 
     name: str
@@ -53,10 +53,10 @@ class StagedTable:
     _member: Member = field(repr=False)
 
     def read(self, *, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
-        """The rows of the files to be added.
+        """Return the rows of the files to be added.
 
         Args:
-            columns: Names, in the order wanted; all when None.
+            columns: The names of columns to return, in order; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
         """
         from lakeward.model.expressions.where import parse
@@ -82,15 +82,15 @@ class StagedTable:
 
 @dataclass(frozen=True, slots=True)
 class StagedCommit:
-    """A transaction whose rows are staged and checked, and that nobody sees yet.
+    """A transaction whose rows are staged and checked, and not yet visible to others.
 
     Attributes:
-        transaction_id: Under which it will be known.
-        isolation: Its level.
-        actor: Who.
-        message: Why.
-        attempts: How often it was tried, this time included.
-        tables: What it does to each table, by name.
+        transaction_id: The transaction's id.
+        isolation: The isolation level.
+        actor: Who commits.
+        message: The message of the transaction, if given.
+        attempts: How often it was tried, including this time.
+        tables: The change of each table, by table name.
     """
 
     transaction_id: str
@@ -105,7 +105,7 @@ F = TypeVar("F", bound=Callable[[StagedCommit], object])
 
 
 class Hooks:
-    """The functions that a lake calls, in the order in which they were given."""
+    """The functions that a lake calls, in the order in which they were added."""
 
     def __init__(self) -> None:
         self.functions: tuple[Callable[[StagedCommit], object], ...] = ()
@@ -113,14 +113,14 @@ class Hooks:
     def before_commit(self, function: F) -> F:
         """Call a function with each commit of this lake object before it is ratified.
 
-        It gets a `StagedCommit` and refuses by raising; what it returns is ignored. It returns the
-        function, so that it can be written above one.
+        The function gets a `StagedCommit` and rejects it by raising an error; its result is
+        ignored. Returns the function, so that this method can be used as a decorator.
 
         Args:
-            function: Called by whichever thread commits, so several may call it at once.
+            function: Called in the thread that commits, so several threads may call it at once.
 
         Raises:
-            InvalidInput: It is no function.
+            InvalidInput: `function` cannot be called.
         """
         if not callable(function):
             what = f"A hook must be a function of a staged commit, not {type(function).__name__}."
@@ -129,14 +129,14 @@ class Hooks:
         return function
 
     def remove(self, function: Callable[[StagedCommit], object]) -> None:
-        """Call a function no more; one that is not called is left alone."""
+        """Stop calling a function; do nothing if it is not registered."""
         self.functions = tuple(f for f in self.functions if f is not function)
 
     def run(self, staged: StagedCommit) -> None:
-        """Call them all.
+        """Call all functions.
 
         Raises:
-            Refused: One of them refused, or failed; then its own error is the cause.
+            Refused: A function raised `Refused`, or another error, which is then the cause.
         """
         for function in self.functions:
             try:
@@ -166,7 +166,7 @@ class Pending(Protocol):
 def staged_commit(
     transaction: Pending, actor: str, members: Mapping[TableName, Member]
 ) -> StagedCommit:
-    """A transaction as it would be committed now."""
+    """Return a transaction as it would be committed now."""
     return StagedCommit(
         transaction.transaction_id,
         transaction.isolation,

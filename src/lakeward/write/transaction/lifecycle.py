@@ -1,13 +1,13 @@
-"""A transaction's state, and its way from staged changes to published files."""
+"""A transaction's state, from its begin to the commit and publication, or to the rollback."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import (
@@ -17,7 +17,6 @@ from lakeward.errors import (
     Locked,
     OutcomeUnknown,
     TransactionClosed,
-    UnsupportedFeature,
 )
 from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Ratified
@@ -25,23 +24,26 @@ from lakeward.log import heads, violations
 from lakeward.log.database import Session
 from lakeward.log.violations import Violation
 from lakeward.model import arguments
-from lakeward.model.commit import Isolation, TransactionState
+from lakeward.model.commit import AppTransaction, Isolation, TransactionState
 from lakeward.model.locks import PATIENCE_SECONDS, LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.write.commit.open_table import ratify_open
+from lakeward.write.commit.open_table import check_alone, ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
+from lakeward.write.commit.progress import add_to
 from lakeward.write.commit.publications import take_over
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
-from lakeward.write.keys.guards import Moved
+from lakeward.write.keys.guards import Moved, overtaken
 from lakeward.write.keys.reactions import NOTHING, Checked, check_keys
+from lakeward.write.plan.change import Change
 from lakeward.write.stage.stager import stored_paths
 from lakeward.write.transaction import announcing
-from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
+from lakeward.write.transaction.executor import EmbeddedExecutor, Executor
 from lakeward.write.transaction.flows import Flows
 from lakeward.write.transaction.hooks import Hooks, staged_commit
 from lakeward.write.transaction.locking import TableLocks, lock_patience
 from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.operating import Operating
 from lakeward.write.transaction.publishing import publish
 from lakeward.write.transaction.quarantine import quarantine, warnings
 from lakeward.write.transaction.registration import (
@@ -56,10 +58,8 @@ from lakeward.write.transaction.strategy import LastWriterWins, OnConflict, Stra
 from lakeward.write.transaction.view import View
 from lakeward.write.transaction.violations import record_failure
 
-M = TypeVar("M")
-
 _RESOLVED: Final = 100
-"""How often conflicts are resolved before they are taken for a series without end."""
+"""How often a transaction resolves conflicts, or checks keys again, until it raises `Conflict`."""
 
 
 class Lifecycle:
@@ -94,25 +94,28 @@ class Lifecycle:
         self.locks: TableLocks | None = None
         self.abandoned = threading.Event()
         self.on_ratify: list[OnRatify] = []
+        self.progress: list[AppTransaction] = []
         self.flows = Flows()
         self.state = TransactionState.OPEN
         self.result: CommitResult | None = None
         self.failure: BaseException | None = None
-        self._moved: list[Violation] = []
         self._recorded: list[Violation] = []
         self._is_doubtful = False
         self._background = background
         self._hooks = hooks
         self._has_chosen_id = transaction_id is not None
+        self.tracer = context.events.tracer
+        if self.tracer is not None:
+            self.tracer.begin(own, str(level))
         self.executor = executor(self.view, **options)
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be changed."""
+        """Whether the transaction can still be changed."""
         return self.state is TransactionState.OPEN and self.result is None
 
     def check_open(self) -> None:
-        """Pass while the transaction can be changed."""
+        """Raise `TransactionClosed` if the transaction was committed or rolled back."""
         if self.state is TransactionState.OPEN and self.result is None:
             return
         done = "rolled back" if self.result is None else "committed"
@@ -121,9 +124,9 @@ class Lifecycle:
         raise TransactionClosed(what, hint=hint, transaction_id=own_id, state=self.state)
 
     def is_replay(self) -> bool:
-        """Whether a transaction of this id, which the user chose, was ratified before.
+        """Return whether a transaction of this id, which the user chose, was ratified before.
 
-        Every operation that changes something asks it first; in a read-only lake it is refused.
+        Every operation that changes something calls this first; in a read-only lake it raises.
         """
         self.context.database.check_writable()
         if not self._has_chosen_id or self.registered.is_registered:
@@ -138,7 +141,7 @@ class Lifecycle:
         return True
 
     def operation(self, table: TableName, *, reads: bool = False) -> Operating[Member]:
-        """Give the table of one operation; an error in the block rolls the transaction back."""
+        """Return a context manager for one operation on a table; an error in it rolls back."""
         self.check_open()
         strategy = self.strategies.for_table(table)
         keyed = isinstance(strategy, LastWriterWins)
@@ -151,7 +154,7 @@ class Lifecycle:
         return Operating(self, member)
 
     def running(self) -> Operating[None]:
-        """Like `operation`, for a SQL statement, which names its tables itself."""
+        """Return a context manager as `operation` does, for a SQL statement over any tables."""
         self.check_open()
         return Operating(self, None)
 
@@ -178,6 +181,8 @@ class Lifecycle:
         begun = time.perf_counter()
         try:
             self.executor.prepare()
+            if self.tracer is not None:
+                self.tracer.step(self.transaction_id, "prepare", time.perf_counter() - begun)
             ratified = self._ratify()
         except OutcomeUnknown:
             # It stays open: `commit` may be called again, and finds out by the id.
@@ -187,7 +192,7 @@ class Lifecycle:
             self.rollback()
             self.failed(error)
             raise
-        if not ratified and not self.on_ratify:
+        if not ratified and not self.on_ratify and not self.view.dropped:
             self.rollback()
             self.result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
             return self.result
@@ -203,12 +208,12 @@ class Lifecycle:
         return self.result
 
     def rollback(self) -> None:
-        """Delete the staged files and close the transaction; nothing where it ended before."""
+        """Delete the staged files and close the transaction; do nothing if it ended before."""
         self.failure = None
         if self.state is not TransactionState.OPEN:
             return
         self.state = TransactionState.ROLLED_BACK
-        if not self.registered.roll_back(self._before_rolled_back):
+        if not self.registered.roll_back(self._before_rolled_back, self._release_locks):
             # Ratified after all, or nobody knows: then every file stays.
             self._end(committed=None)
             return
@@ -219,7 +224,7 @@ class Lifecycle:
         self._end(committed=False)
 
     def failed(self, error: BaseException) -> None:
-        """Record what ended the transaction, and announce it."""
+        """Record violations that the error has, and announce that it ended the transaction."""
         announcing.violated(self.context, record_failure(self.context, self.transaction_id, error))
         announcing.failed(self.context, self.transaction_id, self.view.members, error)
 
@@ -228,20 +233,26 @@ class Lifecycle:
             # They hold the data of merges, and nothing is done again from here on.
             member.change.steps.clear()
         self.executor.end(committed=committed)
+        if self.tracer is not None and not committed:
+            error = sys.exception()
+            kind = None if error is None else type(error).__name__
+            self.tracer.end(self.transaction_id, str(self.state), kind)
 
     def _before_rolled_back(self, session: Session) -> None:
-        """Look for published files of the transaction on open tables; one proves the commit."""
+        """Adopt commits to open tables, since a published file proves the commit."""
         for member in self.view.members.values():
             head = member.change.head
             if not head.guarded and heads.by_id(session, head.table_id) is not None:
                 locked = heads.lock(session, head.table_id, head.name)
                 take_over(self.context, session, locked)
+
+    def _release_locks(self, session: Session) -> None:
         if self.locks is not None:
             self.locks.release(session)
 
     def _ratify(self) -> list[Ratified]:
-        """Ratify, resolving conflicts where that is possible; nothing where no change is left."""
-        last = self.attempts + _RESOLVED
+        """Ratify, and resolve conflicts if possible; return nothing if no change is left."""
+        last, checks = self.attempts + _RESOLVED, 0
         if self._is_doubtful and happened(self.context, self.transaction_id):
             # Its own rows must not be taken for those of others.
             with self.context.database.read() as session:
@@ -258,15 +269,17 @@ class Lifecycle:
             if checked is None:
                 continue
             if checked.quarantined:
-                self._moved += quarantine(self.view, checked.quarantined)
+                quarantine(self.view, checked.quarantined)
                 continue
             if self._hooks is not None and self._hooks.functions:
                 self._hooks.run(staged_commit(self, self.context.actor, members))
             reach("validate.done")
             try:
                 return self._ratify_once(members, checked)
-            except Moved:
-                continue
+            except Moved as error:
+                checks += 1
+                if checks > _RESOLVED:
+                    raise overtaken(error) from error
             except Conflict as error:
                 more = self.attempts < last and resolve(error, self.view, self.strategies)
                 announcing.conflicted(
@@ -279,8 +292,11 @@ class Lifecycle:
     def _at_ratification(
         self, members: Mapping[TableName, Member], checked: Checked
     ) -> list[OnRatify]:
-        """What is called in the ratifying session: the user's functions, records of violations."""
-        found = self._recorded = self._moved
+        """Return the functions to call in the session that ratifies.
+
+        They are the user's functions, and those that record lineage and violations.
+        """
+        found = self._recorded = [v for m in self.view.moved.values() for v in m.violations]
         if checked.warned:
             found = self._recorded = [*found, *warnings(self.view, checked.warned)]
         flows = self.flows.recording(self.transaction_id, members, self.view.members)
@@ -289,12 +305,13 @@ class Lifecycle:
         return [*self.on_ratify, *flows, lambda session: violations.insert(session, found)]
 
     def _check_keys(self, members: Sequence[Member]) -> Checked | None:
-        """Check keys; return None if a change was carried over a compaction: then check again."""
+        """Check keys; None if changes were rebased on a compaction: then keys are checked again."""
         changes = [m.change for m in members]
         if not any(change.may_violate_keys for change in changes):
             return NOTHING
         try:
-            checked = check_keys(self.context, changes)
+            dropped = [m.change.head for m in self.view.dropped.values()]
+            checked = check_keys(self.context, changes, dropped)
         except ConstraintViolation:
             if carry_over_moves(members, self.isolation):
                 return None
@@ -303,7 +320,7 @@ class Lifecycle:
         return None if is_offended and carry_over_moves(members, self.isolation) else checked
 
     def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
-        """Delete staged files that no commit names: replaced later, or by a replay of the id."""
+        """Delete staged files that are in no commit: replaced later, or by a replay of the id."""
         used = {
             f"{m.head.location}/{path}"
             for m in ratified
@@ -319,19 +336,19 @@ class Lifecycle:
         return [*self.view.members.values(), *self.view.dropped.values()]
 
     def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
-        """Write the published files; what fails is published when the lake is next opened."""
+        """Publish the commits; if that fails, they are published when the lake is next opened."""
         return publish(
             self.context, self._background, self.transaction_id, ratified, attempts=self.attempts
         )
 
     def _ratify_once(self, members: Mapping[TableName, Member], checked: Checked) -> list[Ratified]:
         looked, dropped = self._looked_at(members), self.view.dropped
-        touched = {**members, **looked}
-        unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
-        if unguarded and len(touched) + len(dropped) > 1:
-            what = f"Table {unguarded[0]} is not guarded, so it cannot commit together with others."
-            hint = "Adopt it with guard=True, or commit it alone."
-            raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
+        changes = [m.change for m in members.values()]
+        unguarded = [c for c in changes if not c.head.guarded]
+        if unguarded or looked:
+            check_alone([*changes, *looked], [m.change for m in dropped.values()])
+        for change in unguarded:
+            add_to(change, self.progress)
         way = ratify_open if unguarded else ratify
         deadline = time.monotonic() + self.lock_timeout
         while True:
@@ -340,8 +357,8 @@ class Lifecycle:
                 self.isolation,
                 self.message,
                 self.attempts,
-                [m.change for m in members.values()],
-                [m.change for m in looked.values()] if looked else (),
+                changes,
+                looked,
                 # Only a serializable transaction depends on what was not there.
                 self.view.missed if self.isolation is Isolation.SERIALIZABLE else (),
                 self.locks is not None,
@@ -350,6 +367,7 @@ class Lifecycle:
                 checked.guards,
                 [m.change.head for m in dropped.values()] if dropped else (),
                 self.view.properties,
+                self.registered.opened_ms,
             )
             try:
                 return ratify_surely(self.context, intent, way)
@@ -360,38 +378,17 @@ class Lifecycle:
                 self._table_locks().queue(name, mode, left)
 
     def _table_locks(self) -> TableLocks:
-        """The transaction's locks, from the first on that it asks for."""
+        """Return the transaction's locks; create the object with the first lock."""
         if self.locks is None:
             own = self.transaction_id
             self.locks = TableLocks(self.context, own, self.registered.ensure, self.abandoned)
         return self.locks
 
-    def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
-        """The tables that were only read, which only a serializable transaction depends on."""
+    def _looked_at(self, members: Mapping[TableName, Member]) -> Sequence[Change]:
+        """Return the reads of tables that are not changed; none unless it is serializable."""
         if self.isolation is not Isolation.SERIALIZABLE:
-            return {}
-        return {n: m for n, m in self.view.members.items() if n not in members and m.change.reads}
-
-
-class Operating(Generic[M]):
-    """An operation in progress: when it fails, the transaction is rolled back."""
-
-    def __init__(self, lifecycle: Lifecycle, member: M) -> None:
-        self._lifecycle = lifecycle
-        self._member = member
-
-    def __enter__(self) -> M:
-        return self._member
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, NothingDone):
-            raise error.error from error.error.__cause__
-        if error is not None:
-            self._lifecycle.rollback()
-            self._lifecycle.failure = error
-            self._lifecycle.failed(error)
+            return ()
+        only_read = [m for n, m in self.view.members.items() if n not in members]
+        found = [m.change for m in (*only_read, *self.view.dropped.values()) if m.change.reads]
+        # Of a dropped table the reads count, and its other changes do not.
+        return [Change(c.head, c.definition, reads=c.reads) for c in found]

@@ -1,9 +1,9 @@
-"""A transaction's locks, asked for and waited for.
+"""Acquires a transaction's locks, and waits for them.
 
-A lock is taken in one short session. Where another lock prevents it, the wait is recorded there,
-and this process looks again, after pauses that grow and are never the same, until it is its turn or
-its timeout ends. All who wait look for cycles of transactions that wait for each other. They find
-the same cycle and choose the same victim, the youngest: that one alone ends, with `Deadlock`.
+A lock is acquired in one short session. If another lock prevents it, the request is recorded there,
+and this process tries again, after growing random pauses, until it gets the lock or its timeout
+ends. All waiting processes look for cycles of transactions that wait for each other. They find the
+same cycle and choose the same victim, the youngest: only that transaction ends, with `Deadlock`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from lakeward.write.commit.outcome import patiently
 
 _SHORTEST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.1
-# Pauses grow with what was waited so far. Who is next looks more often than who is far behind, so
-# that a lock is handed on quickly although many wait.
+# Pauses grow with the time waited so far. A process that is next in the queue tries more often than
+# others, so that a lock is passed on quickly although many wait.
 _NEXT: Final = 0.05
 _BEHIND: Final = 0.3
 
@@ -55,7 +55,7 @@ class TableLocks:
         self._asked_for = False
 
     def take(self, name: TableName, mode: LockMode, timeout: float) -> Head | None:
-        """Lock a table until the transaction ends, waiting while others hold it.
+        """Lock a table until the transaction ends; wait while others hold it.
 
         Returns the table's head, or None if the transaction has the lock already.
         """
@@ -66,17 +66,20 @@ class TableLocks:
         return self._take(name, mode, timeout)
 
     def queue(self, name: TableName, mode: LockMode, timeout: float) -> None:
-        """Take a lock that the user did not ask for, so that a commit gets its turn."""
+        """Acquire a lock that the user did not request, so that a commit gets its turn.
+
+        On a deadlock the transaction releases all its locks, unless the user requested one.
+        """
         try:
             self._take(name, mode, timeout)
         except Deadlock:
             if self._asked_for:
                 raise
-            # What it took on the way it can do without: it lets the others pass and queues again.
+            # The transaction does not need its locks: it releases them and queues again.
             self._let_go()
 
     def release(self, session: Session) -> None:
-        """Forget the locks, where the transaction ends."""
+        """Release the locks, when the transaction ends."""
         locks.release(session, self._transaction_id)
 
     def _take(self, name: TableName, mode: LockMode, timeout: float) -> Head:
@@ -110,7 +113,7 @@ class TableLocks:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The table's head, where the lock was given; otherwise the locks that prevent it."""
+    """The table's head, if the lock was acquired; otherwise the locks that prevent it."""
 
     head: Head | None
     blocking: list[Claim]
@@ -118,10 +121,10 @@ class _Answer:
 
 
 class _Request:
-    """A request for a lock, made again until it is answered.
+    """A request for a lock, repeated until it is granted.
 
-    Once it is recorded in the store, a read decides whether to ask again, so that those who wait
-    do not keep those from working whom they wait for.
+    Once the request is recorded in the store, it is repeated only if a read shows that it may be
+    granted, so that waiting processes do not block those that they wait for.
     """
 
     def __init__(
@@ -141,7 +144,7 @@ class _Request:
         self._recorded: Claim | None = None
 
     def answer(self) -> _Answer:
-        """Ask once more; return the lock's head, or the locks that prevent it."""
+        """Try once more; return the table's head, or the locks that prevent this one."""
         return (self._recorded and self._look(self._recorded)) or self._ask()
 
     def withdraw(self) -> None:
@@ -151,7 +154,7 @@ class _Request:
                 locks.withdraw(session, self._recorded.table_id, self._transaction_id)
 
     def _look(self, recorded: Claim) -> _Answer | None:
-        """The locks that prevent this one; None when it is worth asking."""
+        """Return the locks that prevent this one; None if the request should be repeated."""
         database = self._context.database
         with database.read() as session:
             now = database.clock_ms(session)
@@ -168,7 +171,7 @@ class _Request:
 
     def _ask(self) -> _Answer:
         database = self._context.database
-        # As with a registration: a power cut ends the holder too, a server may crash without it.
+        # As in a registration: a power cut ends this process too, but a server may crash alone.
         with database.write(durable=database.is_remote) as session:
             found = heads.get(session, self._name)
             head = heads.lock(session, found.table_id, self._name)
@@ -190,7 +193,7 @@ class _Request:
         return _Answer(None, blocking, now)
 
     def _cycle_to_break(self, claims: Claims) -> Cycle:
-        """The deadlock of which this transaction is the victim, or none."""
+        """Return the deadlock of which this transaction is the victim; an empty cycle if none."""
         cycle = claims.deadlock(self._transaction_id)
         return cycle if cycle and victim(cycle) == self._transaction_id else ()
 
@@ -219,7 +222,7 @@ class _Request:
 
 
 def _pause(state: tenacity.RetryCallState) -> float:
-    """Seconds until the next look; never the same for two, so that they do not look together."""
+    """Return the seconds until the next try, at random, so that processes do not try together."""
     answer: _Answer | None = state.outcome.result() if state.outcome is not None else None
     share = _NEXT if answer is not None and len(answer.blocking) == 1 else _BEHIND
     longest = share * (state.seconds_since_start or 0.0)

@@ -1,4 +1,4 @@
-"""A table in a transaction: the files it sees, and what the transaction does to them."""
+"""A table in a transaction: the files that it sees, and the changes that it makes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
+from lakeward.model.constraints import is_tolerant, loosened
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.nodes import Expression
@@ -33,12 +34,14 @@ from lakeward.write.plan.change import (
     progress_operation,
     write_operation,
 )
+from lakeward.write.plan.origins import Origins
 from lakeward.write.plan.row_plan import RowPlan, delete_keys_plan, delete_plan
 from lakeward.write.rows import feed
 from lakeward.write.rows.apply import Done, carried_out
 from lakeward.write.rows.work import RowWork
 from lakeward.write.stage import added_files
 from lakeward.write.stage.checks import OVERWRITE, Checks, check_deletable, check_writable
+from lakeward.write.stage.numbers import Numbers
 from lakeward.write.stage.stager import Stager, options_of
 
 
@@ -46,15 +49,15 @@ from lakeward.write.stage.stager import Stager, options_of
 class Member:
     """One table's part of a transaction."""
 
-    context: LakeContext  # the lake's
-    change: Change  # what the transaction does to the table
-    stager: Stager  # writes its files
-    # called before a file is written, so that it is known whose it is
+    context: LakeContext  # the context of the lake
+    change: Change  # the pending change of the table
+    stager: Stager  # writes the files of the change
+    # registers the transaction before its first file is written
     before_writing: Callable[[], None]
-    key: tuple[Field, ...] = ()  # identifies rows, where the last writer of a key wins
+    key: tuple[Field, ...] = ()  # identifies rows, for the strategy LastWriterWins
     # the keys that were written or removed, once a conflict was resolved by them
     touched: pa.Table | None = None
-    # files that are younger than this version are left alone when rows are removed
+    # files that were added after this version are ignored when rows are removed
     known: int = LIVE
     _all: list[LoggedFile] | None = field(default=None)
 
@@ -67,21 +70,25 @@ class Member:
         definition: Definition,
         before_writing: Callable[[], None],
     ) -> Member:
-        """A table that nothing has been done to yet."""
+        """Return a member for a table at a head, without any changes."""
         options = options_of(head, definition)
         stager = Stager(context.storage, transaction_id, head, definition, options)
+        stager.numbers = Numbers(context, head, definition) if definition.identity else None
         return cls(context, Change(head, definition), stager, before_writing)
 
     def stage(self, data: Any, checks: Checks | None = None) -> list[DataFile]:
-        """Write a user's rows as files; they are not part of the change yet."""
+        """Check a user's rows and write them as files, which are not part of the change yet."""
         self.check_writable()
         self.before_writing()
         return self.stager.stage_data(data, checks)
 
-    def add(self, files: Sequence[DataFile]) -> None:
-        """Add files that were staged, or that lie there already."""
+    def add(self, files: Sequence[DataFile], key: Sequence[str] = ()) -> None:
+        """Add files to the change that were staged, or that exist already.
+
+        With `key`, their rows have replaced rows with the same values of these columns.
+        """
         self.change.added.extend(files)
-        self.change.steps.append(Added(tuple(files)))
+        self.change.steps.append(Added(tuple(files), tuple(key)))
         if self.key and files:
             self.change.scopes.append(keys_of(files, self.key))
 
@@ -99,28 +106,33 @@ class Member:
         return replace(done.result(files), inserted=sum(f.logged_rows for f in staged))
 
     def remove_rows(self, scope: Expression | None) -> Done:
-        """Delete the rows of a scope: whole files, rows in place, or by writing files again."""
+        """Delete the rows of a scope: remove or rewrite files, or mark rows as deleted."""
         return self._carry_out(RowsChanged(delete_plan(str(self.change.head.name), scope)))
 
     def remove_keys(self, keys: pa.Table) -> None:
-        """Delete the rows with one of some keys; files without such rows stay as they are."""
+        """Delete the rows whose key is in `keys`; files without such rows are not changed."""
         schema, name = self.change.definition.schema, str(self.change.head.name)
         self._carry_out(RowsChanged(delete_keys_plan(schema, name, keys)))
 
     def change_rows(self, plan: RowPlan, operation: Operation) -> RowChanges:
-        """Carry a plan for rows out; only files that have rows to change are written again."""
+        """Execute a plan for rows; only files with changing rows are rewritten."""
         self.change.operations.append(operation)
         return self._carry_out_operation(plan, len(self.change.operations) - 1)
 
     def add_files(self, paths: Sequence[str]) -> None:
-        """Add Parquet files that lie below the table's location, checked like appended rows."""
+        """Add Parquet files below the table's location; check their rows like appended rows."""
+        added_files.check_paths(paths, str(self.change.head.name))
+        self.check_writable()
+        added_files.check_addable(self.change)
+        self.before_writing()
+        added_files.claim(self.context, self.change, self.stager.transaction_id, paths)
         found = added_files.entries(self.context, self.change, paths)
         self.add(found)
         self.change.claims.extend(f.path for f in found)
         self.change.operations.append(Operation("ADD FILES", {"files": str(len(found))}))
 
     def remove_files(self, paths: Sequence[str]) -> None:
-        """Take whole files out."""
+        """Remove whole files; raise `InvalidInput` for a path that the table does not have."""
         self.check_writable()
         check_deletable(self.change)
         live = {f.path: f for f in self.files()}
@@ -134,14 +146,15 @@ class Member:
         self.change.operations.append(Operation("REMOVE FILES", {"files": str(len(paths))}))
 
     def alter(self, asked: Alteration) -> None:
-        """Change the table's definition; what is done from now on sees the new one."""
+        """Change the table's definition, for all later operations of the transaction."""
         change = self.change
         if self.key:
             what = f"Table {change.head.name} is altered, which LastWriterWins does not support."
             hint = "Begin the transaction without on_conflict for the table."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        self.check_writable()
-        found = altered(self.context, change, asked, self._look, lambda: bool(change.added))
+        self._check_data_change()
+        found = altered(self.context, change, asked, self.look, lambda: bool(change.added))
+        # What only another engine can write may be what goes.
         format_of(change.head).check_writable(found.definition, str(change.head.name))
         self.redefine(asked, found)
 
@@ -162,7 +175,7 @@ class Member:
             self._add_again()
 
     def _add_again(self) -> None:
-        """Add all files again, unchanged, so that their rows get ids when they are committed."""
+        """Remove and add all files unchanged, so that their rows get ids at the commit."""
         change, live = self.change, self.files()
         if not live:
             return
@@ -173,30 +186,47 @@ class Member:
         change.added.extend(file.file for file in live)
         change.data_change = False
 
-    def _look(self, asked: Alteration, after: Definition) -> None:
-        """Raise if existing rows do not satisfy an alteration."""
+    def look(self, asked: Alteration, after: Definition) -> None:
+        """Raise an error if existing rows do not satisfy an alteration."""
         change = self.change
         check_rows(asked, change.definition, after, str(change.head.name), self._rows)
 
     def move(self, head: Head, definition: Definition) -> None:
-        """See the table at another version, to which the change applies unchanged."""
+        """Set another version of the table as the base; the change applies to it unchanged.
+
+        The caller has checked that the change fits the definition and the policies of that version.
+        """
         before, self.change.head = self.change.head, head
         if (head.definition_id, head.policy_id) != (before.definition_id, before.policy_id):
+            if self.change.new_definition is not None:
+                definition = replace(self.change.new_definition, rules=definition.rules)
+                self.change.new_definition = definition
             self.take_definition(definition)
         self._all = None
 
+    def rebase(self, head: Head) -> None:
+        """Set another version of the table as the base, under the same definition and policies."""
+        self.change.head = self._under_same_policies(head)
+        self._all = None
+
+    def _under_same_policies(self, head: Head) -> Head:
+        """Return a head with the policy of the base, so that ratification checks newer policies."""
+        return replace(head, policy_id=self.change.head.policy_id)
+
     def take_definition(self, definition: Definition) -> None:
-        """Work under another definition, which files that are there fit."""
+        """Continue under another definition, which existing files fit."""
         self.change.definition = definition
         self.stager.definition = definition
         self.stager.options = options_of(self.change.head, definition)
+        head, own = self.change.head, definition.identity
+        self.stager.numbers = Numbers(self.context, head, definition) if own else None
 
     def forget_rows(self) -> None:
         """Clear the cached list of files, after the change was replaced."""
         self._all = None
 
     def _rows(self, columns: Sequence[str], scope: Expression | None) -> pa.RecordBatchReader:
-        """Some columns of all rows that the transaction sees in files that may match a scope."""
+        """Read columns of all rows in files, also staged ones, that may match a scope."""
         change = self.change
         files = [*self.files(scope), *self._staged(self._matcher(scope))]
         return read_files(
@@ -204,37 +234,39 @@ class Member:
         )
 
     def reset(self, head: Head) -> None:
-        """Forget everything that was done to rows, and see the table at another version.
+        """Discard all changes of rows, and set another version of the table as the base.
 
-        The progress of applications is kept: what they brought has been dealt with.
+        The progress of applications is kept, because their rows have been handled.
         """
         progress = self.change.app_transactions
-        self.change = Change(head, self.change.definition, app_transactions=progress)
+        base = self._under_same_policies(head)
+        self.change = Change(base, self.change.definition, app_transactions=progress)
         self.touched, self.known = None, LIVE
-        self.move(head, self.change.definition)
+        self._all = None
 
     def drop(self, head: Head) -> None:
-        """Leave the rows as they are in another version; only progress is recorded, if any."""
+        """Discard all changes of rows on top of another version; record only progress, if any."""
         self.reset(head)
         self.change.operations.extend(progress_operation(a) for a in self.change.app_transactions)
 
     def replan(self, head: Head) -> None:
-        """Do all that was done to rows again, on top of another version.
+        """Replay all changes of rows on top of another version.
 
-        Rows that were staged are not written again; only those that stay in files of which others
-        go. What was written for the old version and is not needed is deleted after the commit. When
-        it fails, the change is what it was before.
+        Staged rows are not written again; only files of which rows are deleted or updated are
+        rewritten. Files that were written for the old version and are not needed are deleted after
+        the commit. If the replay fails, the change is the same as before.
         """
-        self.check_replayable(head)
-        before = self.change
-        self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[])
-        self.change.recorded_change_files = []
+        self.change.check_replayable(head)
+        before, base = self.change, self._under_same_policies(head)
+        self.change = replace(before, head=base, added=[], removed={}, scopes=[], steps=[])
+        self.change.origins, self.change.overrides = None, False
+        self.change.change_files, self.change.recorded_change_files = [], []
         self._all = None
         try:
             for step in before.steps:
                 match step:
-                    case Added(files):
-                        self.add(files)
+                    case Added(files, key):
+                        self.add(files, key)
                     case RowsChanged(operation=None):
                         self._carry_out(step)
                     case RowsChanged(plan, int(place)):
@@ -245,11 +277,11 @@ class Member:
             raise
 
     def file_count(self) -> int:
-        """How many files the table has, as the transaction sees it."""
+        """Return how many files of the table the transaction sees, including staged files."""
         return self._base().totals().files - len(self.change.removed) + len(self.change.added)
 
     def files(self, scope: Expression | None = None) -> list[LoggedFile]:
-        """The files of the base version that are still there and may hold rows of a scope."""
+        """Return the files of the base version that are not removed and may match a scope."""
         change = self.change
         if self._all is not None and scope is not None:
             may_match = self._matcher(scope)
@@ -265,14 +297,17 @@ class Member:
         ]
 
     def read(self, columns: Sequence[str] | None, scope: Expression | None) -> pa.Table:
-        """The rows as the transaction sees them, its own changes included."""
+        """Return the rows that the transaction sees, with its own changes."""
         change = self.change
         files = [*self.files(scope), *self._staged(self._matcher(scope))]
         head, definition, storage = change.head, change.definition, self.context.storage
         return read_files(storage, head, definition, files, columns=columns, where=scope).read_all()
 
     def _carry_out_operation(self, plan: RowPlan, place: int) -> RowChanges:
-        """Carry out the plan of an update or a merge, and record its metrics."""
+        """Execute the plan of an update or a merge, and record the metrics of its operation.
+
+        `place` is the index of the operation in the change.
+        """
         change = self.change
         if self.key:
             what = f"Rows of {change.head.name} are merged, which LastWriterWins does not support."
@@ -288,7 +323,7 @@ class Member:
         return result
 
     def _carry_out(self, step: RowsChanged) -> Done:
-        """Change rows of the base version, and rows that were staged, as a plan says."""
+        """Execute a plan on rows of the base version and on staged rows; record the step."""
         change, plan = self.change, step.plan
         self.check_writable()
         if plan.matched or plan.unmatched_target:
@@ -300,6 +335,9 @@ class Member:
         own = self._staged(lambda f: any(may(f) for may in may_match))
         # What deletions change, `feed.finish` reads from the removed files, if it must.
         recorder = None if step.operation is None else feed.Feed.of(self.stager)
+        if change.origins is None and is_tolerant(change.definition):
+            change.origins = Origins()
+        self.stager.origins = change.origins
         with closing(RowWork(self.context.storage, self.stager, change, plan, recorder)) as work:
             done = carried_out(work, [*found.values(), *own], self.before_writing)
         for replaced in done.replaced:
@@ -313,54 +351,45 @@ class Member:
         return done
 
     def _staged(self, may_match: Callable[[DataFile], bool]) -> list[LoggedFile]:
-        """The files that the transaction staged, as entries of the version after the base."""
+        """Return the staged files that may match, as files of the version after the base."""
         found = filter(may_match, self.change.added)
         return [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(found)]
 
     def seen(self) -> TableSnapshot:
-        """Return the table under its present definition; `planned` has the matching files."""
-        return self._base()
+        """Return the base version of the table under its current definition, for SQL engines.
+
+        Use `planned` for the files. Columns that staged rows may lack are nullable here.
+        """
+        return replace(self._base(), definition=loosened(self.change.definition))
 
     def planned(self, scope: Expression | None) -> list[LoggedFile]:
         """Return the files that the transaction sees and that may match, including its own."""
         return [*self.files(scope), *self._staged(self._matcher(scope))]
 
     def _base(self) -> TableSnapshot:
-        """The table at the base version."""
+        """Return the table at the base version."""
         head = self.change.head
         return TableSnapshot(
             self.context, head, head.version, head.timestamp_ms, self.change.definition
         )
 
     def _matcher(self, scope: Expression | None) -> Callable[[DataFile], bool]:
-        """A function that says whether a file may hold rows of a scope."""
+        """Return a function that returns whether a file may contain rows of a scope."""
         condition = to_prune_by(scope, self.change.definition)
         return lambda file: condition is None or file_may_match(condition, file)
 
     def finish(self) -> None:
-        """Write the change files that depend on all steps; rows that are only added need none."""
-        if not all(isinstance(step, Added) for step in self.change.steps):
-            feed.finish(self.context.storage, self.stager, self.change)
-
-    def check_replayable(self, head: Head) -> None:
-        """Raise `UnsupportedFeature` if the change cannot be repeated on another version.
-
-        Its steps do not describe all that it did, so a repetition would lose rows. Callers check
-        `Change.is_replayable` first and raise the conflict.
-        """
-        if self.change.is_replayable:
-            return
-        name, base = str(self.change.head.name), self.change.head.version
-        what = (
-            f"The change of table {name} was made for version {base}"
-            f" and cannot be made again on version {head.version}."
-        )
-        hint = "Nothing was committed. Run the transaction again; lake.run does so by itself."
-        raise UnsupportedFeature(what, hint=hint, table=name, version=head.version)
+        """Write the change files that depend on all steps; appended rows need none."""
+        change, only_adds = self.change, all(isinstance(s, Added) for s in self.change.steps)
+        if change.rejected or change.overrides or not only_adds:
+            feed.finish(self.context.storage, self.stager, change)
 
     def check_writable(self) -> None:
-        """Raise if only another engine can write the table, or this change only adds row ids."""
+        """Raise an error if this engine cannot write the table, or the change only adds row ids."""
         check_writable(self.change)
+        self._check_data_change()
+
+    def _check_data_change(self) -> None:
         if not self.change.data_change:
             raise _alone(self.change.head)
 

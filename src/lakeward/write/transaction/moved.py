@@ -1,10 +1,10 @@
-"""Carries a change over a commit that only moved rows, so that compactions fail no writer.
+"""Rebases a change onto a commit that only moved rows, so that compactions fail no writer.
 
 The rows are the same before and after such a commit. A change whose steps are known is planned
-again on the new files. Of any other change (what Spark did on a branch, files removed by their
-paths) nothing can be planned again; it takes the compaction's files back out and puts those that it
-does not touch back in. Vacuum keeps removed files for days; where it was told to take them earlier,
-the change has a conflict.
+again on the new files. Any other change (made by Spark on a branch, or by removing files by their
+paths) cannot be planned again; it removes the compaction's files, and adds again those of the old
+files that it does not change. Vacuum keeps removed files for days; if it was set to delete them
+earlier, the change has a conflict.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakeward.write.transaction.member import Member
 def give_way(member: Member) -> bool:
     """Drop the parts of a compaction whose files others changed; return False if there are none.
 
-    The rest is committed on top of the newest version.
+    The remaining parts are rebased onto the newest version.
     """
     change = member.change
     with member.context.database.read() as session:
@@ -36,7 +36,7 @@ def give_way(member: Member) -> bool:
     if len(kept) == len(change.moves):
         return False
     set_moves(member, kept)
-    member.move(head, change.definition)
+    member.rebase(head)
     return True
 
 
@@ -75,7 +75,7 @@ def _head_at(member: Member, version: int) -> Head | None:
         found = commits.one(session, base.table_id, version)
     if head is None or found is None:
         return None
-    # The definition is the base's: a different one is a conflict, which was checked before.
+    # The definition is that of the base: another one would be a conflict, checked before.
     return replace(
         head,
         version=version,
@@ -85,7 +85,7 @@ def _head_at(member: Member, version: int) -> Head | None:
 
 
 def _take_back(member: Member, version: int) -> bool:
-    """Undo the move as a part of the change."""
+    """Undo the move as a part of the change; return False if that is impossible."""
     change, head = member.change, _head_at(member, version)
     if head is None:
         return False
@@ -104,10 +104,10 @@ def _take_back(member: Member, version: int) -> bool:
         change.remove(file)
     change.added.extend(f.file for f in back)
     if back:
-        # Nothing protects them before the commit is ratified, which looks at this version.
+        # Nothing protects these files until the commit is ratified, which checks this version.
         known = change.put_back_from
         change.put_back_from = version - 1 if known is None else min(known, version - 1)
-    member.move(head, change.definition)
+    member.rebase(head)
     return True
 
 

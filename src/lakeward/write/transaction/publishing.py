@@ -1,4 +1,4 @@
-"""Publishing what a transaction ratified, right after it."""
+"""Publishes the commits of a transaction right after it was ratified."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def publish(
     *,
     attempts: int,
 ) -> CommitResult:
-    """Write the published files; what fails is published when the lake is next opened."""
+    """Publish ratified commits; those that fail are published when the lake is next opened."""
     begun = time.perf_counter()
     published = []
     for member in sorted(ratified, key=_order) if len(ratified) > 1 else ratified:
@@ -48,7 +48,7 @@ def publish(
                 error,
             )
     for member in published:
-        # Off the commit's path, and only now and then: a plan looks at all small files.
+        # In the background, and only after some commits: planning reads all small files.
         is_turn = member.commit.version % _COMPACTED_EVERY == 0 and member.commit.info.data_change
         if is_turn and compacts_itself(member.head, member.definition):
             background.compact(str(member.head.name))
@@ -63,5 +63,5 @@ def publish(
 
 
 def _order(member: Ratified) -> bool:
-    # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
+    # An Iceberg hint confirms the whole transaction, so Delta members are published first.
     return format_of(member.head).publishes_last

@@ -1,58 +1,89 @@
-"""The quarantine: rows that a constraint keeps out of a table go to a table beside it.
+"""The quarantine: moves rows that violate a constraint to a separate table.
 
-They are appended to `<table>__quarantine` in the same transaction. That table has the columns of
-the first one, all nullable, and what is known of the violation. It is made when it is first needed,
-and gets columns that the first one gets later.
+They are appended to `<table>__quarantine` in the same transaction. A row that an update or a merge
+changed is restored: the table keeps the row from before the transaction, and the row with its new
+values goes to the quarantine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from lakeward.context import LakeContext
 from lakeward.engines.arrow.row_groups import POSITION
-from lakeward.log import heads
+from lakeward.errors import LakewardError
 from lakeward.log.violations import Violation
-from lakeward.model.evolution.merging import merging
+from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
-from lakeward.model.policy.rules import QUARANTINE
 from lakeward.model.records import to_json
+from lakeward.model.steps import reach
 from lakeward.read.scan import read_files
 from lakeward.write.keys.check import Offence
+from lakeward.write.keys.reactions import endless
 from lakeward.write.keys.reading import logged
-from lakeward.write.plan.change import Added, write_operation
-from lakeward.write.tables import create
+from lakeward.write.plan.change import Added, Change, write_operation
+from lakeward.write.rows.row_ids import KeptIds
 from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.put_back import put_back
+from lakeward.write.transaction.quarantine_table import (
+    CONSTRAINT,
+    REASON,
+    TRANSACTION,
+    ensure_table,
+    fitted,
+)
+from lakeward.write.transaction.quarantined import Quarantined
 from lakeward.write.transaction.view import View
 
-SUFFIX: Final = QUARANTINE
-CONSTRAINT: Final = "_constraint"
-REASON: Final = "_reason"
-TRANSACTION: Final = "_transaction"
-_ABOUT: Final = (CONSTRAINT, REASON, TRANSACTION)
+_ROUNDS: Final = 100
+"""The most rounds of moving rows: a restored row may make another row violate a key."""
 
 
-def quarantine(view: View, offences: Sequence[Offence]) -> list[Violation]:
-    """Move rows out of the files that a transaction adds; return what is to be recorded.
+def quarantine(view: View, offences: Sequence[Offence]) -> None:
+    """Move rows from the files that a transaction adds to quarantine tables.
 
-    A row that violates several constraints is moved once, for the first of them.
+    `view.moved` records them. A row that violates several constraints is moved once, for the first
+    of them. Raise `ConstraintViolation` after too many rounds in one transaction.
     """
+    view.quarantined += 1
+    if view.quarantined > _ROUNDS:
+        raise endless(offences)
     for table in dict.fromkeys(o.change.head.name for o in offences):
-        member = view.members[table]
-        rows = _move(member, [o for o in offences if o.change.head.name == table], view)
-        place = view.member(_made(view.context, member), reads=False)
-        place.add(place.stage(_fitted(place, rows)))
-        place.change.operations.append(write_operation("Append", place.change))
-    return [_violation(view, offence) for offence in offences]
+        member, found = view.members[table], [o for o in offences if o.change.head.name == table]
+        rows, about = _move(member, found, view)
+        name = ensure_table(view.context, member)
+        moved = view.moved.setdefault(table, Quarantined(name, name not in view.members))
+        place = view.member(name, reads=False)
+        files = place.stage(fitted(place, rows, about))
+        place.add(files)
+        operation = write_operation("Append", place.change)
+        place.change.operations.append(operation)
+        moved.note(files, operation)
+        moved.violations += (_violation(view, offence) for offence in found)
+
+
+def take_back(view: View, table: TableName) -> None:
+    """Remove the rows that a discarded change of a table moved to its quarantine table."""
+    moved = view.moved.pop(table, None)
+    if moved is None:
+        return
+    place = view.members[moved.place]
+    if moved.is_only:
+        del view.members[moved.place]
+        with suppress(LakewardError):
+            place.stager.discard()
+            view.context.storage.delete(place.change.metadata_files)
+    else:
+        moved.take_out(place)
 
 
 def warnings(view: View, warned: Sequence[Offence]) -> list[Violation]:
-    """What is to be recorded of rows that violate constraints and stay in their tables."""
+    """Return the violations to record for rows that stay in their tables."""
     return [_violation(view, offence) for offence in warned]
 
 
@@ -69,79 +100,60 @@ def _violation(view: View, offence: Offence) -> Violation:
     )
 
 
-def _move(member: Member, offences: Sequence[Offence], view: View) -> pa.Table:
-    """Write the files that have such rows again without them; return the rows."""
+def _move(member: Member, offences: Sequence[Offence], view: View) -> tuple[pa.Table, pa.Table]:
+    """Rewrite the files that contain violating rows without these.
+
+    Returns the violating rows, and what is recorded about each of them.
+    Files that the transaction wrote are deleted when it ends, like all that no commit refers to.
+    Other files stay: the history, a user, a branch or a client may need them.
+    """
     change = member.change
     found: dict[str, dict[int, Offence]] = {}
     for offence in offences:
         for path, places in offence.places.items():
             for place in places:
                 found.setdefault(path, {}).setdefault(place, offence)
-    moved = []
+    put_back(member, found)
+    reach("quarantine.put-back")
+    kept_ids = KeptIds.of_change(member.context.storage, change)
+    moved: list[pa.Table] = []
+    about: list[Offence] = []
     for file in logged(change.added, change.head.version + 1):
         bad = found.get(file.path)
         if bad is None:
             continue
         rows = read_files(
-            member.context.storage, change.head, change.definition, [file], numbered=True
+            member.context.storage, change.head, kept_ids.definition, [file], numbered=True
         ).read_all()
         positions = rows[POSITION].to_numpy()
         is_bad = np.isin(positions, list(bad))
-        rows = rows.drop_columns([POSITION])
+        rows = kept_ids.filled(rows.drop_columns([POSITION]), file, positions)
         kept = rows.filter(pa.array(~is_bad))
-        new = member.stager.stage([kept], trusted=True) if kept.num_rows else []
+        new = kept_ids.stage(member.stager, [kept], trusted=True) if kept.num_rows else []
+        rows = kept_ids.visible(rows)
         at = change.added.index(file.file)
         change.added[at : at + 1] = new
-        for n, step in enumerate(change.steps):
-            if isinstance(step, Added) and file.file in step.files:
-                rest = [f for f in step.files if f != file.file]
-                change.steps[n] = Added((*rest, *new))
-        # It is deleted with the other files that no commit names.
-        member.stager.created.append(f"{change.head.location}/{file.path}")
-        about = [bad[n] for n in positions[is_bad]]
-        out = rows.filter(pa.array(is_bad))
-        out = out.append_column(CONSTRAINT, pa.array([o.name for o in about], pa.string()))
-        out = out.append_column(REASON, pa.array([o.reason for o in about], pa.string()))
-        own = pa.repeat(pa.scalar(view.transaction_id), out.num_rows)
-        moved.append(out.append_column(TRANSACTION, own))
-    return pa.concat_tables(moved)
+        if not _replace(change, file.file, new) and not change.rejected:
+            # The steps have the file as it was before rows of it were deleted in place.
+            change.rejected = len(bad)
+        moved.append(rows.filter(pa.array(is_bad)))
+        about += (bad[n] for n in positions[is_bad])
+    reach("quarantine.moved")
+    described = {
+        CONSTRAINT: pa.array([o.name for o in about], pa.string()),
+        REASON: pa.array([o.reason for o in about], pa.string()),
+        TRANSACTION: pa.repeat(pa.scalar(view.transaction_id), len(about)),
+    }
+    return pa.concat_tables(moved), pa.table(described)
 
 
-def _made(context: LakeContext, member: Member) -> TableName:
-    """The table beside a table, made if it is missing."""
-    head = member.change.head
-    name = replace(head.name, name=head.name.name + SUFFIX)
-    with context.database.read() as session:
-        if heads.find(session, name) is not None:
-            return name
-    fields = [f.with_nullable(True) for f in member.change.definition.schema.to_arrow()]
-    schema = pa.schema([*fields, *(pa.field(n, pa.string()) for n in _ABOUT)])
-    create.create(
-        context,
-        name,
-        schema,
-        if_not_exists=True,
-        format=head.format,
-        partition_by=(),
-        properties=None,
-        policy=None,
-        constraints=None,
-        comment=f"Rows that constraints keep out of {head.name}.",
-        guard=True,
-    )
-    return name
-
-
-def _fitted(place: Member, rows: pa.Table) -> pa.Table:
-    """Give the quarantine table the columns of rows; return the rows with all of its columns.
-
-    The table whose rows they are may have been altered since the first of them were moved.
-    """
-    given = pa.schema([f.with_nullable(True).remove_metadata() for f in rows.schema])
-    for change in merging(place.change.definition.schema, given, typed=True):
-        place.alter(change)
-    columns = place.change.definition.schema.arrow
-    lacking = [f for f in columns if f.name not in rows.column_names]
-    for field in lacking:
-        rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
-    return rows.select(columns.names)
+def _replace(change: Change, old: DataFile, new: Sequence[DataFile]) -> bool:
+    """Replace a file in the steps that added it; return False if there are only other steps."""
+    if not change.steps:
+        return True
+    for n, step in enumerate(change.steps):
+        if isinstance(step, Added) and old in step.files:
+            rest = [f for f in step.files if f != old]
+            change.steps[n] = replace(step, files=(*rest, *new))
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""A transaction's row in the store, by which its files are known, and the leases that keep it."""
+"""Registers a transaction in the store, which identifies its files, and renews leases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from lakeward.context import LakeContext
 from lakeward.engines.base import ARROW, Capability, Engine, unsupported
 from lakeward.errors import InvalidInput, LakewardError, TransactionClosed
-from lakeward.log import locks, pins, transactions
+from lakeward.log import locks, pins, transactions, unrecorded
 from lakeward.log.database import Database, Session
 from lakeward.model.commit import Isolation, TransactionState, new_transaction_id
 from lakeward.model.steps import reach
@@ -26,34 +26,37 @@ _LEVELS: Final = {level.value: level for level in Isolation}
 
 
 class LeaseKeeper:
-    """Renews the leases of open transactions and pins until they are let go."""
+    """Renews the leases of open transactions and pins until they are released."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._transactions: set[str] = set()
+        self._transactions: set[tuple[str, int]] = set()
         self._pins: set[str] = set()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._pid = 0
         self._lock = threading.Lock()
 
-    def hold_transaction(self, transaction_id: str) -> None:
-        """Keep a transaction's lease alive."""
-        self._transactions.add(transaction_id)
+    def hold_transaction(self, transaction_id: str, opened_ms: int) -> None:
+        """Renew the lease of a transaction from now on, until it is opened again elsewhere."""
+        self._transactions.add((transaction_id, opened_ms))
         self._start()
 
     def hold_pin(self, pin_id: str) -> None:
-        """Keep a pin's lease alive."""
+        """Renew a pin's lease from now on."""
         self._pins.add(pin_id)
         self._start()
 
-    def let_go(self, held: str) -> None:
-        """Let a lease run out."""
-        self._transactions.discard(held)
-        self._pins.discard(held)
+    def let_go_transaction(self, transaction_id: str, opened_ms: int) -> None:
+        """Stop renewing a transaction's lease, so that it expires."""
+        self._transactions.discard((transaction_id, opened_ms))
+
+    def let_go(self, pin_id: str) -> None:
+        """Stop renewing a pin's lease, so that it expires."""
+        self._pins.discard(pin_id)
 
     def close(self) -> None:
-        """Stop renewing."""
+        """Stop renewing all leases."""
         self._stop.set()
 
     def _start(self) -> None:
@@ -77,12 +80,18 @@ class LeaseKeeper:
                 if self._pins:
                     pins.extend(self._database, sorted(self._pins))
             except LakewardError as error:
-                # The next round tries again; a lease that runs out meanwhile is refused at ratify.
+                # The next round tries again; a transaction whose lease expires cannot be ratified.
                 _LOG.warning("Leases could not be renewed: %s", error)
 
 
 class Registered:
-    """The row of one transaction, written when it first needs one and kept alive until it ends."""
+    """The row of one transaction, inserted when it is first needed; its lease is renewed.
+
+    Attributes:
+        is_registered: Whether the row was inserted, or opened again.
+        opened_ms: When the row was opened. If another process opens the transaction again, after
+            its lease expired, this object cannot commit or end it any more.
+    """
 
     def __init__(
         self,
@@ -99,17 +108,21 @@ class Registered:
         self._isolation = isolation
         self._message = message
         self.is_registered = False
+        self.opened_ms = 0
         self._is_held = False
 
     def ensure(self) -> None:
-        """Register the transaction, unless it is. A chosen id that failed before is open again."""
+        """Register the transaction, unless it is registered.
+
+        A transaction of a chosen id that ended without a commit is opened again.
+        """
         if not self.is_registered:
             self.look(_at_nothing)
 
     def look(self, question: Callable[[Session], T]) -> T:
-        """Run a query before writing; the first one in the session that registers.
+        """Run a query; the first one runs in the session that registers the transaction.
 
-        What the question raises leaves the transaction as it was.
+        If `question` raises an error, the transaction is not registered by it.
         """
         if self.is_registered:
             with self._context.database.read() as session:
@@ -118,48 +131,58 @@ class Registered:
 
         found = patiently(self._context, lambda: self._register(question))
         self.is_registered = self._is_held = True
-        self._keeper.hold_transaction(self._transaction_id)
+        self._keeper.hold_transaction(self._transaction_id, self.opened_ms)
         reach("transaction.opened")
         return found
 
     def let_go(self) -> None:
-        """Stop keeping the lease alive."""
+        """Stop renewing the lease."""
         if self._is_held:
             self._is_held = False
-            self._keeper.let_go(self._transaction_id)
+            self._keeper.let_go_transaction(self._transaction_id, self.opened_ms)
 
     def __del__(self) -> None:
-        # A transaction that was never ended must not keep its lease as long as the process lives.
+        # The lease of a transaction that was never ended must not be renewed for ever.
         self.let_go()
 
-    def roll_back(self, before: Callable[[Session], None]) -> bool:
-        """Close the row; True when it is sure that the transaction did not happen."""
+    def roll_back(
+        self, before: Callable[[Session], None], release: Callable[[Session], None]
+    ) -> bool:
+        """Close the row; return True if it is certain that the transaction was not committed.
+
+        `before` is called in the same session. So is `release` after the row is closed, unless
+        another process has opened the transaction again: then its locks belong to that process.
+        """
         self.let_go()
         if not self.is_registered:
             return True
         try:
             with self._context.database.write() as session:
                 before(session)
-                now = self._context.database.clock_ms(session)
-                transactions.end(session, self._transaction_id, TransactionState.ROLLED_BACK, now)
-                state = transactions.lock(session, self._transaction_id)
+                now, own = self._context.database.clock_ms(session), self._transaction_id
+                transactions.end(session, own, TransactionState.ROLLED_BACK, now, self.opened_ms)
+                state = transactions.lock(session, own)
+                if state is not TransactionState.OPEN:
+                    unrecorded.release(session, own)
+                    release(session)
         except LakewardError as error:
             _LOG.warning("Transaction %s could not be closed: %s", self._transaction_id, error)
             return False
         return state is not TransactionState.RATIFIED
 
     def _register(self, question: Callable[[Session], T]) -> T:
-        # A power cut on this host ends the process too, and files of an id that nobody knows are
-        # nobody's. A server that crashes alone must still know the transaction when it is back.
+        # A power cut on this host ends the process too, and files of an unknown transaction are
+        # garbage. But a server that crashes alone must have the transaction after its restart.
         with self._context.database.write(durable=self._context.database.is_remote) as session:
             self._context.check_bound(session)
             self._open(session)
             return question(session)
 
     def _open(self, session: Session) -> None:
+        self.opened_ms = self._context.database.clock_ms(session)
         if transactions.register(
             session,
-            self._context.database.clock_ms(session),
+            self.opened_ms,
             transaction_id=self._transaction_id,
             actor=self._context.actor,
             isolation=str(self._isolation),
@@ -167,9 +190,12 @@ class Registered:
         ):
             return
         found = transactions.get(session, self._transaction_id)
+        if found is not None and found.state is not TransactionState.OPEN and self._reopen(session):
+            found = transactions.get(session, self._transaction_id)
         if found is None or found.state is TransactionState.OPEN:
-            return
-        if not self._reopen(session):
+            # Processes that share an open transaction may all commit it; it is committed once.
+            self.opened_ms = self.opened_ms if found is None else found.opened_ms
+        else:
             what = f"Transaction {self._transaction_id} is {found.state.value} already."
             hint = "lake.outcome tells what it did."
             raise TransactionClosed(
@@ -177,7 +203,7 @@ class Registered:
             )
 
     def _reopen(self, session: Session) -> bool:
-        # Others may hold by now what this id held when it ended.
+        # Others may hold the locks by now that this transaction held when it ended.
         locks.release(session, self._transaction_id)
         now = self._context.database.clock_ms(session)
         return transactions.reopen(session, self._transaction_id, now)
@@ -188,7 +214,7 @@ def _at_nothing(_: Session) -> None:
 
 
 def checked_isolation(text: str, engine: Engine = ARROW) -> Isolation:
-    """The isolation level of this name, where an engine supports it."""
+    """Return the isolation level of this name; raise an error if unknown or unsupported."""
     level = _LEVELS.get(str(text).lower())
     if level is None:
         what = f"{text!r} is not an isolation level."
@@ -201,7 +227,7 @@ def checked_isolation(text: str, engine: Engine = ARROW) -> Isolation:
 
 
 def checked_id(text: object) -> str:
-    """The id that a user chose, or a new one where none is given."""
+    """Return the id that a user chose, if it is valid, or a new one if `text` is None."""
     if text is None:
         return new_transaction_id()
     if not isinstance(text, str) or not _ID.fullmatch(text):

@@ -1,16 +1,18 @@
-"""Resolving a conflict in the table where it arose, or running the transaction's function again."""
+"""Resolves a conflict in the table where it arose, or runs the transaction's function again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import tenacity
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow import keys
-from lakeward.engines.arrow.keys import difference, picked
+from lakeward.engines.arrow.keys import picked
+from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.formats.policy import settings
 from lakeward.log import files, heads
@@ -28,8 +30,10 @@ from lakeward.write.commit.publications import follow
 from lakeward.write.plan.change import Added, RowsChanged
 from lakeward.write.plan.retry import Retry
 from lakeward.write.rows.find import changed_rows, rows_without
+from lakeward.write.rows.row_ids import KeptIds
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.moved import carry_over, give_way
+from lakeward.write.transaction.quarantine import take_back
 from lakeward.write.transaction.strategy import (
     FAIL,
     OURS,
@@ -44,13 +48,13 @@ from lakeward.write.transaction.strategy import (
 from lakeward.write.transaction.view import View
 
 _RESOLVABLE: Final = frozenset({Kind.ADDED, Kind.REMOVED, Kind.MOVED})
-"""Conflicts over rows. A new definition, or a file that is there already, asks for a new start."""
+"""Conflicts over rows. Conflicts over a definition or an added file cannot be resolved."""
 
 
 def resolve(error: Conflict, view: View, strategies: Strategies) -> bool:
-    """Make the table's change fit the newest version; False when the conflict is to be raised.
+    """Make the table's change fit the newest version; return False if the conflict must be raised.
 
-    A function of the user that answers `fail` or `retry` leaves its answer on the error.
+    If a function of the user returns `fail` or `retry`, that is stored in the error's `answer`.
     """
     if error.facts.get("kind") not in _RESOLVABLE:
         return False
@@ -76,11 +80,14 @@ def resolve(error: Conflict, view: View, strategies: Strategies) -> bool:
         _last_writer_wins(member, head)
         return True
     found = strategy(collision(error, view.transaction_id, member, head))
-    return _apply(check_answer(found, member.change.definition), error, member, head)
+    answer = check_answer(found, member.change.definition)
+    if isinstance(answer, Replace) or answer == THEIRS:
+        take_back(view, name)
+    return _apply(answer, error, member, head)
 
 
 def carry_over_moves(members: Iterable[Member], isolation: Isolation) -> bool:
-    """Carry changes over compactions that moved their rows; return whether there was one.
+    """Rebase a change onto a compaction that moved its rows; return whether there was one.
 
     Keys are checked against the newest versions, where a moved old row would look like a duplicate.
     """
@@ -99,7 +106,10 @@ def carry_over_moves(members: Iterable[Member], isolation: Isolation) -> bool:
 
 
 def reruns(context: LakeContext, retry: Retry | None, strategies: Strategies) -> tenacity.Retrying:
-    """Attempts for as long as conflicts end them and patience lasts."""
+    """Return an iterator of attempts, which ends by success, another error, or the last attempt.
+
+    After a conflict the delay and the number of attempts are those of `retry`, or of the table.
+    """
     if retry is not None and not isinstance(retry, Retry):
         what = f"`retry` must be a lakeward.Retry, not {type(retry).__name__}."
         raise InvalidInput(what, hint="Write retry=lw.Retry(attempts=5).")
@@ -141,12 +151,12 @@ def _of_table(context: LakeContext, error: BaseException | None) -> Retry:
     try:
         return Retry.of(properties)
     except InvalidInput:
-        # An adopted table may have anything there.
+        # An adopted table may have any value in these properties.
         return Retry()
 
 
 def _newest(member: Member) -> Head | None:
-    """The table's head, unless it is not the same table any more."""
+    """Return the table's newest head; None if the table is gone or its definition changed."""
     base = member.change.head
     with member.context.database.read() as session:
         head = heads.by_id(session, base.table_id)
@@ -171,14 +181,14 @@ def _apply(answer: str | Replace, error: Conflict, member: Member, head: Head) -
 
 
 def _last_writer_wins(member: Member, head: Head) -> None:
-    """Make the change again on a newer version, deciding over the keys that it touched.
+    """Repeat the change on a newer version; for the keys that it touched, it wins.
 
-    It is made on those files of the base version that are still there; then the touched keys, of
-    rows added and removed, are taken out of the files that others added since. So a touched key
-    ends as the transaction left it, and every other key as others left it. Rows that others only
-    copied into new files are not theirs: where the transaction left them, they stay.
+    The change is repeated on those files of the base version that still exist; then rows with
+    touched keys, of rows added and removed, are removed from the files that others added since. So
+    a touched key ends as the transaction left it, and every other key as others left it. Rows that
+    others only copied into new files, and that the transaction left unchanged, stay.
     """
-    member.check_replayable(head)
+    member.change.check_replayable(head)
     if member.touched is None:
         member.touched = _touched(member)
         member.known = member.change.head.version
@@ -228,19 +238,32 @@ def _take_out(member: Member, touched: pa.Table, known: int) -> None:
         replaced = files.removed_since(session, table_id, known, version) if found else []
     replaced = [f for f in replaced if condition is None or file_may_match(condition, f.file)]
     left = _left(member, replaced, touched)
+    kept_ids = KeptIds.of_change(member.context.storage, change)
     for file in sorted(found, key=lambda f: (f.added, f.ordinal)):
-        rows = _read(member, [file])
-        same_key, kept = keys.split(rows, touched)
-        if left is not None and same_key.num_rows:
-            left, theirs = difference(left, same_key)
-            kept = pa.concat_tables([kept, difference(same_key, theirs)[0]])
-        if kept.num_rows < rows.num_rows:
-            change.added.extend(member.stager.stage([kept], trusted=True))
+        rows = read_files(
+            member.context.storage, change.head, kept_ids.definition, [file], numbered=True
+        ).read_all()
+        positions = rows[POSITION].to_numpy()
+        rows = rows.drop_columns([POSITION])
+        goes = keys.among(rows, touched)
+        if left is not None and goes.any():
+            found_again, copies = keys.equal_rows(
+                left, kept_ids.visible(rows).filter(pa.array(goes))
+            )
+            left = rows_without(left, found_again)
+            goes[np.flatnonzero(goes)[copies]] = False
+        if goes.any():
+            kept = kept_ids.filled(rows, file, positions).filter(pa.array(~goes))
+            change.added.extend(kept_ids.stage(member.stager, [kept], trusted=True))
             change.remove(file)
+            change.overrides = True
 
 
 def _left(member: Member, replaced: Sequence[LoggedFile], touched: pa.Table) -> pa.Table | None:
-    """The rows with touched keys in files that others replaced which the transaction left there."""
+    """Return rows with touched keys in replaced files, without those that the change affects.
+
+    These are files that others replaced; without any, it returns None.
+    """
     change = member.change
     if not replaced:
         return None

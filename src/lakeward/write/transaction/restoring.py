@@ -27,21 +27,21 @@ class Restoring(WholeTables):
     ) -> TableChange:
         """Restore a table to an earlier state, as a new version; no file is copied.
 
-        Rows, columns, properties and constraints come back; later versions stay in the history. A
-        table that is in the wanted state already gets no new version. A restore conflicts with
-        other commits as an overwrite does. The result lists the files and rows that are added and
+        Rows, columns, properties and constraints are restored; later versions stay in the history.
+        A table that already has that state gets no new version. A restore conflicts with other
+        commits as an overwrite does. The result lists the files and rows that are added and
         removed.
 
         Args:
             name: The table.
             version: Restore this version.
             timestamp: Restore the newest version that is not later than this time.
-            tag: Restore the version that a tag names.
+            tag: Restore the version that a tag refers to.
             transaction: Restore the state right after the transaction of this id.
 
         Raises:
             VersionNotFound: There is no such version, or some of its files were deleted; then the
-                error names the oldest version that can be restored.
+                error has the oldest version that can be restored.
             InvalidInput: No argument was given, or this transaction has already changed the table.
         """
         given = (version, timestamp, tag, transaction)
@@ -53,6 +53,7 @@ class Restoring(WholeTables):
         table = TableName.parse(name)
         with self._lifecycle.operation(table, reads=True) as member:
             head, context = member.change.head, member.context
+            moments.wait_for_earlier(context, transaction)
             with context.database.read() as session:
                 target = moments.at(
                     context,

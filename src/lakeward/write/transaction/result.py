@@ -1,4 +1,4 @@
-"""What a committed transaction answers, to its caller and to listeners."""
+"""The result of a committed transaction, for its caller and for listeners."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class CommitResult:
     """A committed transaction.
 
     Attributes:
-        transaction_id: By which `lake.outcome` and history know it.
-        versions: The new version of each table it changed.
-        timestamp: When, the same for all its tables.
+        transaction_id: The id of the transaction, as in `lake.outcome` and in the history.
+        versions: The new version of each table that it changed, by table name.
+        timestamp: When it was committed; the same for all its tables.
         attempts: How often it was tried.
-        published: False where a table's files could not be written yet. The commit is valid, and
+        published: False if a table's files could not be written yet. The commit is valid, and
             the files are written when the lake is opened next.
-        value: What the function returned that `lake.run` ran, or the `RowChanges` of a change by
-            one call of a table; None otherwise.
+        value: The result of the function that `lake.run` ran, or the `RowChanges` of a change by a
+            method of a table; None otherwise.
     """
 
     transaction_id: str

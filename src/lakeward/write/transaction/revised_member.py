@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.log import commits
 from lakeward.model.commit import Return
-from lakeward.model.constraints import rule_constraints
+from lakeward.model.constraints import plain_checks, rule_constraints
+from lakeward.model.evolution.alterations import AddConstraint
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.history.restore import Step, TableChange, apply, restoring
 from lakeward.write.history.undo import undoing
@@ -30,20 +32,32 @@ def restore_member(member: Member, target: TableSnapshot) -> TableChange:
 
 
 def take_back_member(member: Member, version: int, transaction_id: str) -> TableChange:
-    """Undo what one version did to the table, and keep the versions after it."""
+    """Undo the changes of one version of the table, and keep the versions after it."""
     _check_revisable(member)
     with member.context.database.read() as session:
         commit = commits.one(session, member.change.head.table_id, version)
         step = undoing(member.context, session, member.change.head, version)
     told = {"version": str(version), "transactionId": transaction_id}
+    checks = plain_checks(member.change.definition)
     _take(member, step, "UNDO", told, exact=version == member.change.head.version)
     member.change.claims.extend(f.path for f in step.back if f.path not in step.gone_paths)
     member.change.data_change = commit is None or commit.info.data_change
+    _check_again(member, checks)
     return step.record()
 
 
+def _check_again(member: Member, before: Mapping[str, str]) -> None:
+    """Check all rows against the checks that come back; those before the undo are in `before`."""
+    change = member.change
+    for name, text in plain_checks(change.definition).items():
+        if before.get(name) != text:
+            member.look(AddConstraint(name, text), change.definition)
+            # Rows that others add meanwhile would not have been looked at.
+            change.scopes.append(None)
+
+
 def _take(member: Member, step: Step, operation: str, told: dict[str, str], *, exact: bool) -> None:
-    """Make a step the pending change, unless it is empty."""
+    """Set the pending change to a step, unless the step is empty."""
     if step.gone:
         check_deletable(member.change)
     apply(member.change, step, operation, told)
@@ -58,7 +72,7 @@ def _take(member: Member, step: Step, operation: str, told: dict[str, str], *, e
         member.take_definition(governed)
         member.change.new_definition = governed
     if rule_constraints(member.change.definition):
-        # A policy may have been set after the rows that come back were there.
+        # A policy may have been set after the restored rows were written.
         check_rows(member.context.storage, member.change, [f.file for f in step.back])
 
 

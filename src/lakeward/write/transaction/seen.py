@@ -1,4 +1,4 @@
-"""The tables of a transaction for SQL engines: its cut, with its own changes."""
+"""The tables of a transaction for SQL engines: those of its cut, with its changes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from lakeward.engines.sql.datafusion import DataFusionSession
 from lakeward.engines.sql.pruning import Wanted, wanted
-from lakeward.engines.sql.query import TableRef, quoted, read_query
+from lakeward.engines.sql.query import DIALECT, TableRef, quoted, read_query
 from lakeward.engines.sql.source import Source
 from lakeward.errors import LakewardError, TableNotFound
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.replacing import check_format, replacements
+from lakeward.model.lineage.origin import of_query
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
 from lakeward.read import moments
@@ -28,12 +29,13 @@ from lakeward.write.plan.change import Operation
 from lakeward.write.tables.create import define
 from lakeward.write.tables.own_policy import inherited
 from lakeward.write.transaction.executor import NothingDone
-from lakeward.write.transaction.lifecycle import Lifecycle, Operating
+from lakeward.write.transaction.lifecycle import Lifecycle
 from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.operating import Operating
 
 
 class NewTable(NamedTuple):
-    """How a table is made that a transaction creates; `CREATE TABLE` in SQL says the same."""
+    """The options of a table that a transaction creates, as `CREATE TABLE` in SQL has them."""
 
     format: str | None
     partition_by: Sequence[str]
@@ -58,7 +60,7 @@ class Seen:
         return name in self._view.names()
 
     def name(self, parts: tuple[str, ...]) -> TableName:
-        """Return the table that a name means. Raises `TableNotFound`."""
+        """Return the table of a name, in any case if that is unique; raise `TableNotFound`."""
         if len(parts) > 2:
             what = f"{'.'.join(parts)} is not the name of a table of the lake."
             raise TableNotFound(what, hint="Write name, or namespace.name.", table=".".join(parts))
@@ -78,7 +80,7 @@ class Seen:
             return member.change.head
 
     def definition(self, name: TableName) -> Definition:
-        """Return the definition of a table, with the transaction's own changes."""
+        """Return the definition of a table, with the transaction's changes."""
         with self._operation(str(name), reads=True) as member:
             return member.change.definition
 
@@ -86,20 +88,31 @@ class Seen:
         """Return the location of a table's files."""
         return self._view.context.storage.uri(head.location)
 
-    def make(self, name: TableName, schema: Any, created: Any) -> None:
-        """Create a table, which others see after the commit."""
+    def make(
+        self, name: TableName, schema: Any, created: Any, *, in_place_of_new: bool = False
+    ) -> None:
+        """Create a table, which others see after the commit.
+
+        With `in_place_of_new`, drop the table of that name that this transaction created; if the
+        new one is refused, the old one stays.
+        """
         format_, context = created.format or "delta", self._view.context
         definition = self._defined(name, format_, schema, created)
         with context.database.read() as session:
             head = new_head(context, session, name, format_, guard=True)
+        if in_place_of_new:
+            with self._operation(str(name)):
+                self._lifecycle.executor.drop(name)
         self._view.register()
         member = self._view.make(head, replace(definition, created_ms=now_ms()))
         member.change.operations.append(Operation("CREATE TABLE", {}))
 
     def replace(self, name: TableName, schema: Any, created: Any, rows: pa.Table | None) -> bool:
-        """Give a table other columns and other rows; return False if this transaction made it.
+        """Replace a table's columns and rows, as CREATE OR REPLACE TABLE; return whether it did.
 
-        If an alteration is refused, the deletion of rows cannot stay, so the transaction ends.
+        It changes nothing and returns False if this transaction created the table. `created` has
+        the clauses of the statement; without `rows` the table is empty afterwards. If an alteration
+        is refused after the rows were deleted, the transaction is rolled back.
         """
         with self._operation(str(name), reads=True) as member:
             if member.change.is_new:
@@ -146,16 +159,22 @@ class Seen:
             bound = asked.rewritten([quoted(n) for n in names], [s.names for s in schemas])
             if explain:
                 bound = bound._replace(text=f"EXPLAIN {bound.text}")
-            return of_table(session.run(bound).reader().read_all())
+            pairs = zip(asked.tables, tables, strict=True)
+            seen = {str(self.name(ref.parts)): table.seen for ref, table in pairs}
+            rows = session.run(bound).reader().read_all()
+            return of_table(rows, None if explain else of_query(text, DIALECT, seen))
         finally:
             session.close()
 
     def _source(self, ref: TableRef) -> _Current | _Older:
-        """Return a table that a query names: as the transaction sees it, or at another version."""
+        """Return a table of a query: as the transaction sees it, or at the version in the query."""
         name, travel = self.name(ref.parts), ref.travel
         if travel is None:
             with self._operation(str(name), reads=True) as member:
+                self._view.audit_read(member)
                 return _Current(member)
+        with self._operation(str(name), reads=True) as member:
+            self._view.audit_read(member)
         head, context = self.head(name), self._view.context
         with context.database.read() as session:
             found = moments.at(
@@ -170,25 +189,28 @@ class Seen:
 
 
 class _Current:
-    """A table with the transaction's own changes; reading it is recorded, to find conflicts."""
+    """A table with the transaction's changes; reads of it are recorded, to detect conflicts."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
         self.schema = member.change.definition.schema
+        head = member.change.head
+        self.seen = 0 if member.change.is_new else head.table_id, head.version
 
     def source(self, need: Wanted) -> Source:
-        """Return the rows that a query needs."""
+        """Return the source of the rows and columns that a query needs."""
         self._member.change.reads.append(need.where)
         return source_of(self._member.seen(), need, self._member.planned)
 
 
 class _Older:
-    """A table at a version that the query names; no later commit changes what was read."""
+    """A table at a version that the query gives; reads of it cannot conflict."""
 
     def __init__(self, snapshot: TableSnapshot) -> None:
         self._snapshot = snapshot
         self.schema = snapshot.schema
+        self.seen = snapshot.log_head.table_id, snapshot.version
 
     def source(self, need: Wanted) -> Source:
-        """Return the rows that a query needs."""
+        """Return the source of the rows and columns that a query needs."""
         return source_of(self._snapshot, need)

@@ -1,7 +1,7 @@
-"""Rows written as files ahead of the operation that uses them, by any number of threads.
+"""Writes rows as files before the operation that uses them, by any number of threads.
 
-Nothing of it is part of the transaction until `append` or `replace_partitions`; then all of it is.
-Rows that are merged by key are written when it is known which of them count.
+The files become part of the transaction when `append` or `replace_partitions` is called. Rows for
+`merge` are not written before, because later rows with the same key replace earlier ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Operate(Protocol):
     """A function that begins one operation (such as an append) of a transaction on one table."""
 
     def __call__(self, *, reads: bool = False) -> AbstractContextManager[Member]:
-        """The table in the transaction, while the operation runs."""
+        """Return a context manager of the operation, which yields the table in the transaction."""
 
 
 class Staging:
@@ -55,7 +55,7 @@ class Staging:
             self._member = member
 
     def write(self, rows: Iterable[pa.Table]) -> list[DataFile]:
-        """Write rows as files. Any thread may call it."""
+        """Write rows as files and return the files; thread-safe."""
         stager = self._member.stager
         written = stager.stage(rows, trusted=True, complete=True)
         with self._lock:
@@ -63,15 +63,15 @@ class Staging:
         return written
 
     def append(self) -> None:
-        """Add the rows to the table."""
+        """Append the written rows to the table."""
         with self._operate() as member:
             member.add(self._files)
             member.change.operations.append(write_operation("Append", member.change))
 
     def replace_partitions(self) -> None:
-        """Let the rows take the place of all that is in their partitions.
+        """Replace all rows of the partitions of the written rows by these.
 
-        A table without partitions is replaced as a whole; without rows nothing is.
+        In a table without partitions, replace all rows; without written rows, replace nothing.
         """
         with self._operate(reads=True) as member:
             if self._files:
@@ -82,18 +82,18 @@ class Staging:
             member.change.operations.append(write_operation("Overwrite", member.change))
 
     def merge(self, rows: pa.Table, keys: pa.Table) -> None:
-        """Let rows take the place of those that have one of some keys."""
+        """Delete the rows whose key is in `keys`, and add `rows`."""
         with self._operate(reads=True) as member:
             if keys.num_rows:
                 member.remove_keys(keys)
                 member.before_writing()
-                member.add(member.stager.stage([rows], trusted=True))
+                member.add(member.stager.stage([rows], trusted=True), keys.column_names)
             names = ", ".join(keys.column_names)
             member.change.operations.append(Operation("MERGE", {"key": names}))
 
 
 def _partitions(files: Sequence[DataFile], definition: Definition) -> Expression | None:
-    """A condition that is true in the partitions of some files; None for a table without any."""
+    """Return a condition for the rows in the partitions of files; None without partitioning."""
     if not definition.partition_by:
         return None
     present = {tuple(f.partition[i] for i in definition.partition_by): None for f in files}
@@ -113,7 +113,10 @@ def _partition(values: Sequence[Value], definition: Definition) -> Expression:
 
 
 def _check_whole(member: Member, scope: Expression | None) -> None:
-    """Pass when every file lies in one partition, or a column says which of its rows are meant."""
+    """Raise `UnsupportedFeature` if a file contains rows of the scope and rows of others.
+
+    Partitions by plain columns need no check, because the condition selects rows in files.
+    """
     if scope is None or all(i > 0 for i in member.change.definition.partition_by):
         return
     for file in member.files(scope):

@@ -1,6 +1,6 @@
-"""The properties of a transaction: its id, the versions it reads, and its result.
+"""The properties of a transaction: its id, the versions that it reads, and its result.
 
-An `async with` block gives its form for an event loop, which loads asyncio only then.
+`async with` returns an `AsyncTransaction`; asyncio is imported only then.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from lakeward.model.names import TableName
 from lakeward.model.shown import Shown, html_table
 from lakeward.write.commit.outcome import Outcome, outcome
-from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
+from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
 from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.operating import Operating
 
 if TYPE_CHECKING:
     from lakeward.write.transaction.aio import AsyncTransaction
@@ -46,41 +47,41 @@ class Standing(Shown):
 
     @property
     def result(self) -> CommitResult | None:
-        """The result of the commit; None before it, and after a rollback."""
+        """The result of the commit; None before the commit, and after a rollback."""
         return self._lifecycle.result
 
     @property
     def attempts(self) -> int:
-        """How often it was tried, this time included."""
+        """How often the transaction was attempted, including this attempt."""
         return self._lifecycle.attempts
 
     @property
     def bases(self) -> dict[str, int]:
-        """The version at which it sees each table that it touched, by name."""
+        """The version of each table that the transaction read or changed, by name."""
         return {str(n): m.change.head.version for n, m in sorted(self._view.members.items())}
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be changed."""
+        """Whether the transaction can still be changed."""
         return self._lifecycle.is_open
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The user's own properties, which are kept with its commits."""
+        """The properties that `set_properties` set, which are kept with the commits."""
         return dict(self._view.properties)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Keep properties of your own with every commit of this transaction.
+        """Set properties that are kept with every commit of this transaction.
 
         History shows them. They are published too: in the tags of a Delta commit, and in the
         summary of an Iceberg snapshot.
 
         Args:
-            properties: Texts by name, such as `{"job": "nightly"}`. Names that the formats use
-                themselves are refused.
+            properties: Texts by name, such as `{"job": "nightly"}`. Names that a format reserves
+                are refused.
 
         Raises:
-            InvalidInput: A name or a value is not possible.
+            InvalidInput: A name or a value cannot be used.
         """
         from lakeward.model.commit_properties import checked_properties
 
@@ -88,7 +89,7 @@ class Standing(Shown):
         self._view.properties.update(checked_properties(properties))
 
     def outcome(self) -> Outcome:
-        """What became of it, asked of the store."""
+        """Return the state of the transaction in the store, and the versions that it made."""
         return outcome(self._view.context, self.transaction_id)
 
     async def __aenter__(self) -> AsyncTransaction:

@@ -10,7 +10,7 @@ from lakeward.errors import InvalidInput
 from lakeward.model.evolution.merging import SchemaMode
 from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.evolving import fit_schema
-from lakeward.write.transaction.executor import Executor, SqlExecutor
+from lakeward.write.transaction.executor import Executor, Found, SqlExecutor
 from lakeward.write.transaction.restoring import Restoring
 
 _SPARK: Final = "databricks"
@@ -18,13 +18,13 @@ _SPARK: Final = "databricks"
 
 
 class Statements(Restoring):
-    """Runs SQL statements that name the tables of the lake by their plain names."""
+    """Runs SQL statements that refer to the tables of the lake by their plain names."""
 
     _executor: Executor
 
     @property
     def spark(self) -> Any:
-        """The transaction's Spark session: a copy of the given one that knows the lake's tables.
+        """The transaction's Spark session: a copy of the given one that has the lake's tables.
 
         Raises:
             UnsupportedFeature: The transaction was begun without Spark.
@@ -32,16 +32,16 @@ class Statements(Restoring):
         return self._sql().session
 
     def name(self, name: str, *, like: Any = None, schema_mode: str | None = None) -> str:
-        """Return a table's name in the Spark session, for writers that take a name.
+        """Return a table's name in the Spark session, for writers that require a name.
 
-        `frame.writeTo(tx.name("sales.orders")).append()`, with a frame of the session that the
+        `frame.writeTo(tx.name("sales.orders")).append()`, with a DataFrame of the session that the
         transaction was given or of `tx.spark`. Changes under that name are committed with the
-        transaction, and count as changes of the whole table. The writer must not change columns
-        and properties; `like` does so before it writes.
+        transaction, and count as changes of the whole table. The writer must not change columns and
+        properties; use `like` to add columns before it writes.
 
         Args:
             name: The table.
-            like: The frame that is going to be written: the table gets the columns that it lacks.
+            like: The DataFrame to be written: columns that the table lacks are added to it.
             schema_mode: `merge`, for `like`; the table's policy unless given.
 
         Raises:
@@ -65,27 +65,27 @@ class Statements(Restoring):
         args: Mapping[str, Any] | Sequence[Any] | None = None,
         **values: Any,
     ) -> Any:
-        """Run an SQL statement over the lake's tables, named by their plain names.
+        """Run an SQL statement over the lake's tables, by their plain names.
 
         Tables are seen at the transaction's cut, with the transaction's own changes.
 
-        Without Spark, queries run on DataFusion and return a `QueryResult` of the rows as they are
-        now; changes run as `append`, `update`, `delete`, `merge`, `alter` and `drop` do, and return
+        Without Spark, queries run on DataFusion and return a `QueryResult` of the current rows;
+        changes run as `append`, `update`, `delete`, `merge`, `alter` and `drop` do, and return
         `RowChanges`. Literals, `"names"` and `'texts'` follow standard SQL.
 
         On Spark, any Spark SQL statement that stays inside the transaction can run. Tables that it
         writes are changed on a private branch. Temporary views of the session that the transaction
-        was given can be used, including later ones. A query returns a frame that shows the tables
-        as they are now, whenever it is evaluated. `table_changes('sales.orders', 3, 7)` in FROM has
-        the rows of `table.changes(since=3, until=7)`; without the last version, those up to the
-        version that the transaction sees. If Spark refuses a statement before running it, Spark's
-        own error is raised and the transaction stays open.
+        was given can be used, including later ones. A query returns a DataFrame that shows the
+        current state of the tables, whenever it is evaluated. `table_changes('sales.orders', 3, 7)`
+        in FROM has the rows of `table.changes(since=3, until=7)`; without the last version, those
+        up to the version that the transaction sees. If Spark refuses a statement before running it,
+        Spark's own error is raised and the transaction stays open.
 
         Args:
             text: SELECT, INSERT, UPDATE, DELETE, MERGE, ALTER TABLE, CREATE TABLE, with or without
-                AS SELECT, DROP TABLE, TRUNCATE TABLE, SHOW or DESCRIBE; on Spark also OPTIMIZE,
-                EXPLAIN, SET and CREATE TEMPORARY VIEW. Tables are created, altered and dropped when
-                the transaction commits.
+                AS SELECT, DROP TABLE, TRUNCATE TABLE, SHOW, DESCRIBE or EXPLAIN of a query; on
+                Spark also OPTIMIZE, EXPLAIN of changes, SET and CREATE TEMPORARY VIEW. Tables are
+                created, altered and dropped when the transaction commits.
             args: Values for parameters: a mapping for `:name`, a list for `?`.
             **values: On Spark, frames, columns of frames, texts and numbers that replace `{name}`
                 in the text, as in `spark.sql`.
@@ -107,8 +107,16 @@ class Statements(Restoring):
         with self._lifecycle.running():
             answer = executor.run(statement, args)
         if statement.changes:
-            self._lifecycle.flows.statement(text, _SPARK, self._lifecycle.view.members)
+            self._note_flows(text, executor.origins)
         return answer
+
+    def _note_flows(self, text: str, found: Found) -> None:
+        """Record the sources of a statement: by its plan if it added rows, else by its text."""
+        flows, members = self._lifecycle.flows, self._lifecycle.view.members
+        for table, origin in found.written:
+            flows.rows(str(table), members[table], origin)
+        if not found.written:
+            flows.statement(text, _SPARK, members, views=found.views)
 
     def _require(self, needed: Capability) -> None:
         if needed not in self._executor.engine.can:

@@ -1,11 +1,11 @@
-"""What a transaction does when others were faster: the strategies, and where each is allowed.
+"""Strategies for conflicts with transactions that committed first, and where each is allowed.
 
 ``fail`` raises the conflict; ``retry`` has `lake.run` run the function again. `LastWriterWins` and
 functions of the user resolve the conflict in its table and keep the rest of the transaction. They
-make the change again on the newest version, with less than the transaction saw, so they go with
-``snapshot`` only: ``read_committed`` resolves conflicts by itself, and ``serializable`` promises
-that no decision rests on what has changed since. Engines that cannot make changes again, such as
-Spark, take ``fail`` and ``retry`` alone.
+repeat the change on the newest version without running the code that planned it, whose reads may be
+outdated, so they are allowed with ``snapshot`` only: ``read_committed`` resolves conflicts by
+itself, and ``serializable`` guarantees that no decision is based on rows that have changed since.
+Engines that cannot repeat changes, such as Spark, support only ``fail`` and ``retry``.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _NO_KEYS: Final = frozenset({"float", "double"})
 
 @dataclass(frozen=True, slots=True)
 class LastWriterWins:
-    """Resolve conflicts key by key: the last commit decides over the keys that it touched.
+    """Resolve conflicts key by key: for the keys that it touched, the last commit wins.
 
     A key that the transaction wrote or removed is as the transaction left it; every other key is as
-    others left it. Rows whose key has a null in it are nobody's: they replace nothing.
+    others left it. Rows with a null in their key replace no rows.
 
     Attributes:
         key: The columns that identify rows: whole numbers, text, dates, times, decimals, booleans
@@ -63,10 +63,10 @@ class LastWriterWins:
         object.__setattr__(self, "key", tuple(names))
 
     def check(self, schema: Schema, table: str) -> None:
-        """Refuse a table without the key.
+        """Check that a table has the columns of the key.
 
         Raises:
-            InvalidInput: A column is not there, or its values cannot identify rows.
+            InvalidInput: A column is missing, or its values cannot identify rows.
         """
         for name in self.key:
             found = schema.by_name.get(name)
@@ -82,11 +82,11 @@ class LastWriterWins:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """An answer to a collision: these rows instead of all that the transaction did to the table.
+    """An answer to a collision: replace the transaction's changes of the table by these rows.
 
     Attributes:
-        rows: What `Transaction.overwrite` takes.
-        where: The rows of the newest version that they replace; all when None.
+        rows: Data, as for `Transaction.overwrite`.
+        where: A condition for the rows of the newest version to replace; all when None.
     """
 
     rows: Any
@@ -95,19 +95,19 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """One table in which others were faster.
+    """A conflict in one table, for a function of the user to resolve.
 
     Attributes:
-        transaction_id: Of the transaction that lost.
+        transaction_id: The id of the transaction that has the conflict.
         table: The table's name.
         base_version: The version that the transaction started from.
         version: The newest version.
-        kind: `removed`: a file that the transaction removes or rewrites is gone; `added`: rows
-            appeared that it would have to replace or remove.
-        reason: The same in words.
-        commits: What others committed meanwhile, oldest first.
-        operation: What the transaction did, as history would show it.
-        parameters: Of the operation.
+        kind: `removed`: others removed a file that the transaction removes or rewrites; `added`:
+            others added rows that it would have to replace or remove.
+        reason: A description of the conflict.
+        commits: The commits of others since the base version, oldest first.
+        operation: The transaction's operation, as in the table's history.
+        parameters: The parameters of the operation.
     """
 
     transaction_id: str
@@ -125,19 +125,19 @@ class Collision:
     def read_base(
         self, *, columns: Sequence[str] | None = None, where: str | None = None
     ) -> pa.Table:
-        """The rows that the transaction started from."""
+        """Return the rows of the base version."""
         return self._at(self._member.change.head).to_arrow(columns=columns, where=where)
 
     def read_theirs(
         self, *, columns: Sequence[str] | None = None, where: str | None = None
     ) -> pa.Table:
-        """The rows of the newest version."""
+        """Return the rows of the newest version."""
         return self._at(self._head).to_arrow(columns=columns, where=where)
 
     def read_ours(
         self, *, columns: Sequence[str] | None = None, where: str | None = None
     ) -> pa.Table:
-        """The rows as the transaction left them, on top of what it started from."""
+        """Return the rows of the base version with the transaction's changes."""
         definition = self._member.change.definition
         check_columns(columns, definition, self.table)
         scope = None if where is None else parse(where, definition.schema)
@@ -157,10 +157,10 @@ OnConflict: TypeAlias = Strategy | Mapping[str, Strategy]
 
 @dataclass(frozen=True)
 class Strategies:
-    """Which strategy each table of a transaction has."""
+    """The strategy of each table of a transaction."""
 
-    default: Strategy  # for tables that are not named
-    named: Mapping[TableName, Strategy] = field(default_factory=dict)  # for tables that are
+    default: Strategy  # for tables that are not in `named`
+    named: Mapping[TableName, Strategy] = field(default_factory=dict)
     reruns: bool = False  # whether `lake.run` can run the transaction's function again
 
     @classmethod
@@ -172,7 +172,7 @@ class Strategies:
         reruns: bool,
         engine: Engine = ARROW,
     ) -> Strategies:
-        """The strategies that a user asked for."""
+        """Return the strategies that a user requested, after checking them."""
         found = cls._of(wanted, isolation, reruns=reruns)
         if Capability.REPLAY not in engine.can:
             for strategy in (found.default, *found.named.values()):
@@ -193,11 +193,11 @@ class Strategies:
         return cls(_checked(wanted, isolation, reruns=reruns), {}, reruns)
 
     def for_table(self, name: TableName) -> Strategy:
-        """The strategy for a table."""
+        """Return the strategy for a table."""
         return self.named.get(name, self.default) if self.named else self.default
 
     def rerun(self, error: Conflict) -> bool:
-        """Whether the transaction's function is to be run again after a conflict."""
+        """Return whether the transaction's function is to be run again after a conflict."""
         if not self.reruns:
             return False
         if "answer" in error.facts:
@@ -207,7 +207,7 @@ class Strategies:
 
 
 def check_answer(answer: object, definition: Definition) -> Answer:
-    """What a function of the user answered, refused where it is no answer."""
+    """Return the answer of a user's function; raise `InvalidInput` if it is not an answer."""
     if isinstance(answer, Replace):
         if answer.where is not None:
             parse(answer.where, definition.schema)
@@ -254,7 +254,7 @@ def _checked(wanted: object, isolation: Isolation, *, reruns: bool) -> Strategy:
 
 
 def collision(error: Conflict, transaction_id: str, member: Member, head: Head) -> Collision:
-    """What a conflict is about."""
+    """Return the description of a conflict for a function of the user."""
     change = member.change
     low, high = change.head.version + 1, head.version
     with member.context.database.read() as session:

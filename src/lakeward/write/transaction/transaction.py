@@ -1,14 +1,15 @@
-"""The transaction: what a user changes in any number of tables, committed as one or not at all."""
+"""The transaction: changes of any number of tables, committed together or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from lakeward.engines.base import Capability
 from lakeward.errors import TransactionClosed
+from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
@@ -27,27 +28,27 @@ from lakeward.write.transaction.statements import Statements
 
 
 class Transaction(Statements):
-    """Changes to tables that nobody sees until `commit`, and then everybody sees at once.
+    """Changes to tables that are invisible to others until `commit`, and then visible all at once.
 
-    Used as a context manager it commits at the end of the block and rolls back on an error. A
-    violation or any other failure of an operation ends the transaction. `async with` gives an
+    As a context manager, it commits at the end of the block and rolls back on an error. A
+    violation or any other failure of an operation ends the transaction. `async with` returns an
     `AsyncTransaction`, whose operations are awaited.
 
     In a transaction on Spark, `lake.transaction(spark=…)`, Spark reads and writes the rows: data
-    may be its frames, rows that are read are one, and conditions and values are its expressions.
+    may be Spark frames, `read` returns one, and conditions and values are expressions of Spark.
 
     Attributes:
-        transaction_id: By which `lake.outcome` and history know it.
-        isolation: Its isolation level.
+        transaction_id: The id that history shows, and that `lake.outcome` takes.
+        isolation: The isolation level.
         message: Why it is made; kept with the commit.
     """
 
-    _internal: ClassVar = frozenset({"on_ratify", "staging", "take_back"})
+    _internal: ClassVar = frozenset({"flows", "note_branch", "on_ratify", "staging", "take_back"})
 
     # What a user does.
 
     def append(self, name: str, data: Any, *, schema_mode: str | None = None) -> RowChanges:
-        """Add rows; return how many.
+        """Append rows; return the counts of changed rows.
 
         Args:
             name: The table.
@@ -59,15 +60,16 @@ class Transaction(Statements):
 
         Raises:
             SchemaMismatch: The data does not fit the table's schema.
-            ConstraintViolation: Rows that the table's checks refuse.
+            ConstraintViolation: Rows violate a check of the table.
         """
         if self._is_replay():
             return RowChanges()
         with self._operation(name) as member:
             rows = located(data, self._lifecycle.context.storage)
             with fitted(self._executor, member, rows, schema_mode, SchemaMode.MERGE):
-                self._lifecycle.flows.data(name, data)
-                return self._executor.append(member, rows)
+                done = self._executor.append(member, rows)
+                self._lifecycle.flows.data(member, data, self._executor.origin(data))
+                return done
 
     def overwrite(
         self,
@@ -78,9 +80,10 @@ class Transaction(Statements):
         params: Params | None = None,
         schema_mode: str | None = None,
     ) -> RowChanges:
-        """Replace all rows, or those for which `where` is true, which new rows must satisfy too.
+        """Replace all rows, or those for which `where` is true; return the counts of changed rows.
 
-        With `schema_mode="overwrite"` the table gets the data's columns, with `merge` those too.
+        New rows must satisfy `where` too. With `schema_mode="overwrite"` the table's columns are
+        replaced by those of the data; with `merge`, new columns of the data are added.
         """
         if self._is_replay():
             return RowChanges()
@@ -88,11 +91,12 @@ class Transaction(Statements):
             allowed = SchemaMode.MERGE if where is not None else SchemaMode.OVERWRITE
             rows = located(data, self._lifecycle.context.storage)
             with fitted(self._executor, member, rows, schema_mode, allowed):
-                self._lifecycle.flows.data(name, data)
-                return self._executor.overwrite(member, rows, where_text(where, params))
+                done = self._executor.overwrite(member, rows, where_text(where, params))
+                self._lifecycle.flows.data(member, data, self._executor.origin(data))
+                return done
 
     def delete(self, name: str, *, where: str, params: Params | None = None) -> RowChanges:
-        """Delete the rows for which `where` is true; return how many."""
+        """Delete the rows for which `where` is true; return the counts of changed rows."""
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
@@ -115,7 +119,7 @@ class Transaction(Statements):
         Args:
             name: The table.
             set: Columns with SQL expressions over the row's old values, `{"price": "price * 2"}`,
-                or plain values; text as a value has its own quotes, `{"name": "'bob'"}`.
+                or plain values; a text value is quoted, `{"name": "'bob'"}`.
             where: Which rows; all rows when None.
             params: Values for `:name`, by name, or for `?`, in order.
 
@@ -141,28 +145,28 @@ class Transaction(Statements):
         not_matched: Actions = "insert",
         not_matched_by_source: Actions = None,
     ) -> RowChanges:
-        """Bring rows together with those of a table.
+        """Merge rows into a table: update, delete and insert rows by a key or a condition.
 
-        Each of the three is an action, or a sequence of actions and `When(condition, action)`, of
-        which the first that holds counts. Expressions are SQL over `target` and `source` columns.
-        Returns counts of the changed rows.
+        `matched`, `not_matched` and `not_matched_by_source` are each an action, or a sequence of
+        actions and `When(condition, action)`, of which the first whose condition is true is used.
+        Expressions are SQL over `target` and `source` columns. Return the counts of changed rows.
 
         Args:
             name: The table.
-            data: The rows, in any form that `append` takes. What is larger than the lake's
+            data: The rows, in any form that `append` takes. Data larger than the lake's
                 `merge_memory` is kept in a temporary file meanwhile.
             on: The columns that make the key, or a condition such as
                 `target.id = source.id AND target.day >= source.since`.
-            matched: What becomes of rows of the table that have a partner: `update` sets all
-                columns that the data has, `delete` removes them, None leaves them; a mapping sets
-                columns to expressions.
-            not_matched: What becomes of rows of the data that have none: `insert`, None, or a
-                mapping of columns to expressions of `source`.
-            not_matched_by_source: What becomes of rows of the table that have none: `delete`,
+            matched: What to do with rows of the table that have a partner in the data: `update`
+                sets all columns that the data has, `delete` removes the rows, None leaves them; a
+                mapping sets columns to expressions.
+            not_matched: What to do with rows of the data that have no partner: `insert`, None, or
+                a mapping of columns to expressions of `source`.
+            not_matched_by_source: What to do with rows of the table that have no partner: `delete`,
                 None, or a mapping of columns to expressions of `target`.
 
         Raises:
-            InvalidInput: An action that there is none of, or nothing to do.
+            InvalidInput: An action is unknown, or there is no action.
             SchemaMismatch: The data does not fit the table's schema.
             ConstraintViolation: A key with a missing value, two rows of the data for one row of the
                 table, or new rows that the table's checks refuse.
@@ -172,18 +176,21 @@ class Transaction(Statements):
             return RowChanges()
         with self._operation(name, reads=True) as member:
             rows = located(data, self._lifecycle.context.storage)
-            self._lifecycle.flows.data(name, data)
-            return self._executor.merge(member, rows, on, clauses)
+            done = self._executor.merge(member, rows, on, clauses)
+            self._lifecycle.flows.merge(member, data, on, clauses, self._executor.origin(data))
+            return done
 
     def add_files(self, name: str, paths: Sequence[str]) -> None:
-        """Add Parquet files that lie below the table's location already.
+        """Add Parquet files that are below the table's location already.
 
-        Each is checked like appended rows are: schema, required columns and checks.
+        Each file is checked as appended rows are: schema, required columns and checks.
         """
         self._require(Capability.ADD_FILES)
         if not self._is_replay():
             with self._operation(name) as member:
                 member.add_files(paths)
+                uri, place = self._lifecycle.context.storage.uri, member.change.head.location
+                self._lifecycle.flows.files(member, [uri(f"{place}/{path}") for path in paths])
 
     def remove_files(self, name: str, paths: Iterable[str]) -> None:
         """Remove files from the table by their paths; the files themselves stay for time travel."""
@@ -193,7 +200,10 @@ class Transaction(Statements):
                 member.remove_files(list(dict.fromkeys(arguments.texts(paths, "paths"))))
 
     def record(self, name: str, app_id: str, version: int) -> None:
-        """Record an application's own progress with the table's commit (Delta's `txn`)."""
+        """Record a number of an application with the table's commit, such as its progress.
+
+        In Delta tables it is a `txn` action; `Table.app_version` returns the last number.
+        """
         arguments.text(app_id, "app_id")
         arguments.whole(version, "version")
         if self._is_replay():
@@ -206,9 +216,10 @@ class Transaction(Statements):
                 member.change.operations.append(progress_operation(done[-1]))
 
     def sources(self, name: str, *, tables: Sequence[str] = (), files: Sequence[str] = ()) -> None:
-        """Record where rows come from that this transaction writes from a program's memory.
+        """Record the sources of rows that this transaction writes from a program's memory.
 
-        Lineage shows it; without it their source is unknown. What SQL reads is known anyway.
+        Lineage shows them; otherwise the source of such rows is unknown. Sources of SQL statements
+        are recorded without this.
 
         Args:
             name: The table that the transaction writes.
@@ -224,23 +235,35 @@ class Transaction(Statements):
             seen[str(head.name)] = (head.table_id, head.version)
         self._lifecycle.flows.declared(name, seen, arguments.texts(files, "files"))
 
+    def note_branch(self, name: str, branch: str) -> None:
+        """Record for lineage that rows of a table were written on a branch by other engines."""
+        self._lifecycle.flows.on_branch(name, branch)
+
+    @property
+    def flows(self) -> tuple[int, int]:
+        """How many sources of rows are recorded, and how many of these are incomplete."""
+        return self._lifecycle.flows.count, self._lifecycle.flows.gaps
+
     def staging(self, name: str) -> Staging:
-        """Begin to write rows of a table as files, in any threads, ahead of their operation."""
+        """Return a `Staging`, with which threads write rows as files before they are appended."""
         with self._operation(name) as member:
             member.check_writable()
             self._view.register()
         return Staging(member, partial(self._operation, name))
 
-    def on_ratify(self, record: OnRatify) -> None:
-        """Have something recorded in the database transaction that ratifies this one.
+    def on_ratify(self, record: OnRatify, progress: AppTransaction | None = None) -> None:
+        """Register a function to call in the database transaction that ratifies this transaction.
 
         Args:
-            record: Called with the session, perhaps more than once. What it raises ends the
-                transaction, and nothing is committed.
+            record: Called with the session, perhaps more than once. If it raises, the transaction
+                is rolled back.
+            progress: What `record` records, if it must be in the commit of an open table as well.
         """
         if not self._is_replay():
             self._lifecycle.check_open()
             self._lifecycle.on_ratify.append(record)
+            if progress is not None:
+                self._lifecycle.progress.append(progress)
 
     def read(
         self,
@@ -250,12 +273,13 @@ class Transaction(Statements):
         where: str | None = None,
         params: Params | None = None,
     ) -> Any:
-        """The rows as this transaction sees them: its base versions with its own changes.
+        """Return the rows as this transaction sees them: its base versions with its changes.
 
-        An Arrow table; in a transaction on Spark a frame of its session, which later changes of
-        the transaction do not change.
+        The result is an Arrow table; in a transaction on Spark it is a Spark frame, whose rows
+        later changes of the transaction do not change.
         """
         with self._operation(name, reads=True) as member:
+            self._view.audit_read(member)
             return self._executor.read(member, columns, where_text(where, params))
 
     def lock(self, name: str, *, mode: str = "write", timeout: float | None = None) -> None:
@@ -286,14 +310,14 @@ class Transaction(Statements):
             self._lifecycle.take_lock(table, wanted, patience)
 
     def lock_all(self, locks: Mapping[str, str]) -> None:
-        """Lock several tables, by the order of their names: who all do so never deadlock.
+        """Lock several tables in the order of their names, so that such calls never deadlock.
 
         Args:
-            locks: `read` or `write` for each table. Each is waited for as long as the transaction
-                was begun with.
+            locks: `read` or `write` for each table. The wait for each lock is limited by the
+                transaction's `lock_timeout`.
 
         Raises:
-            Locked: Others held one to the end. The transaction stays open.
+            Locked: Others held a lock until the timeout. The transaction stays open.
         """
         wanted = {
             TableName.parse(name): LockMode.of(mode)
@@ -303,20 +327,20 @@ class Transaction(Statements):
             self.lock(str(name), mode=wanted[name], timeout=self._lifecycle.lock_timeout)
 
     def commit(self) -> CommitResult:
-        """Make every change true at once, and publish it.
+        """Commit all changes at once, and publish them.
 
-        A table that another transaction holds is waited for. Calling it again returns the same
+        It waits for locks of other transactions on the tables. Calling it again returns the same
         result.
 
         Raises:
-            Conflict: Others changed what this transaction touched. Nothing was committed.
-            Locked: Another transaction held a table to the end. Nothing was committed.
-            OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the transaction's id.
+            Conflict: Others changed what this transaction read or changed. Nothing was committed.
+            Locked: Another transaction held a lock until the timeout. Nothing was committed.
+            OutcomeUnknown: The store did not respond. Ask `lake.outcome` by the transaction's id.
         """
         return self._lifecycle.commit()
 
     def rollback(self) -> None:
-        """Undo everything: no table changed, and the files staged so far are deleted."""
+        """Roll the transaction back: no table changes, and the files staged so far are deleted."""
         self._lifecycle.rollback()
 
     def __enter__(self) -> Self:
@@ -341,8 +365,13 @@ class Transaction(Statements):
 
     # How it is done.
 
+    def _register(self, check: Callable[[Session], object]) -> None:
+        """Register the transaction in the store, unless `check` raises in the same session."""
+        self._lifecycle.check_open()
+        self._lifecycle.registered.look(check)
+
     def _begin_at(self, head: Head, definition: Definition) -> Change:
-        """The change of a table from a version of the caller's choice."""
+        """Return the change of a table that is based on a given head and definition."""
         self._lifecycle.check_open()
         self._view.register()
         return self._view.begin_at(head, definition).change

@@ -1,12 +1,12 @@
-"""What a transaction sees of each table: the isolation levels, as far as reading goes.
+"""The versions of tables that a transaction sees, according to its isolation level.
 
-``snapshot`` and ``serializable`` look at one cut over all tables of the lake, taken when the
-transaction first looks at rows. Every table it touches is seen at that cut, those it had only added
-to before as well; a table that was made later is not there. ``read_committed`` looks anew with each
-operation and sees the newest committed version. At every level the transaction's own changes lie on
-top, and nothing is seen that was not ratified.
+``snapshot`` and ``serializable`` read one cut over all tables of the lake, which is taken when the
+transaction first reads rows. Every table is seen at that cut, also tables to which rows were only
+added before; a table that was created later does not exist. ``read_committed`` reads the newest
+committed version with each operation. At every level, the transaction also sees its own changes,
+and no changes of others that are not ratified.
 
-Adding rows does not look, so it fixes no cut.
+Adding rows is no read, so it takes no cut.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head, Isolation
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName, hint_for_unknown
+from lakeward.read.auditing import audit_read
 from lakeward.write.commit import conflict
 from lakeward.write.commit.publications import follow, follow_all, may_have_drifted
 from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.quarantined import Quarantined
 from lakeward.write.transaction.registration import Registered
 
 Answer: TypeAlias = tuple[Head, Definition, bool]
@@ -47,20 +49,36 @@ class View:
         self.transaction_id = transaction_id
         self.members: dict[TableName, Member] = {}
         self.missed: set[TableName] = set()
-        """Tables that were asked for and not seen."""
+        """Names that were looked up and not found."""
         self.properties: dict[str, str] = {}
         self.dropped: dict[TableName, Member] = {}
-        """Tables that go with the commit, as they were seen."""
+        """Tables that the commit drops, as they were seen."""
+        self.quarantined = 0
+        """How often rows were moved to quarantine tables."""
+        self.moved: dict[TableName, Quarantined] = {}
+        """The rows that were moved to quarantine tables, by the tables that they are from."""
         self._isolation = isolation
         self._registered = registered
         self._cut: dict[TableName, Head] | None = None
+        self._audited: set[TableName] = set()
 
     def register(self) -> None:
-        """Register the transaction, before a file of it is written."""
+        """Register the transaction in the store, before its first file is written."""
         self._registered.ensure()
 
+    def audit_read(self, member: Member) -> None:
+        """Record a read of a table in its audit trail, once, if its policy requires that."""
+        head = member.change.head
+        if head.name not in self._audited and not member.change.is_new:
+            audit_read(self.context, head, head.version, "transaction")
+            self._audited.add(head.name)
+
     def member(self, name: TableName, *, reads: bool) -> Member:
-        """A table in the transaction."""
+        """Return a table in the transaction, at the version that the isolation level shows.
+
+        `reads` is whether its rows will be read. Raise `TableNotFound` if the transaction does not
+        see the table.
+        """
         found = self.members.get(name)
         if found is None and self.dropped and name in self.dropped:
             what = f"This transaction drops the table {name}."
@@ -93,7 +111,7 @@ class View:
         return self._add(head, definition)
 
     def make(self, head: Head, definition: Definition) -> Member:
-        """A table that the transaction makes: there for nobody else until it is ratified."""
+        """Add and return a table that the transaction creates; others see it after the commit."""
         with self.context.database.read() as session:
             governed = self.context.governed(session, head, definition)
         member = self._add(head, governed)
@@ -108,7 +126,10 @@ class View:
             self.dropped[name] = member
 
     def locked(self, head: Head) -> None:
-        """Go on from the head of a table that was just locked, which nobody else changes now."""
+        """Move to the head of a table that was just locked, which no other transaction changes now.
+
+        Raise `Conflict` if the transaction has read an older version of the table.
+        """
         member = self.members.get(head.name)
         if self._isolation is Isolation.READ_COMMITTED:
             if member is not None:
@@ -125,10 +146,10 @@ class View:
         member.move(head, definition)
 
     def catch_up(self, name: TableName) -> bool:
-        """Move a table that has a conflict to its newest version; False if the level forbids it.
+        """Replay the changes of a table with a conflict on its newest version.
 
-        ``read_committed`` promises nothing about what was there before, so its changes are made
-        again on top of the newest version.
+        Return False if the isolation level does not allow it, or the changes cannot be replayed.
+        Only ``read_committed`` allows it, because it guarantees nothing about earlier reads.
         """
         is_replayable = self.members[name].change.is_replayable
         if self._isolation is not Isolation.READ_COMMITTED or not is_replayable:
@@ -185,7 +206,10 @@ class View:
         newest: bool = False,
         ask: Callable[[Question], Answer] | None = None,
     ) -> tuple[Head, Definition]:
-        """A table's head and definition; the newest ones take over what other engines committed."""
+        """Return a table's head and definition, from a cut or the newest.
+
+        For the newest, commits of other engines are adopted first.
+        """
 
         def question(session: Session) -> Answer:
             head = cut.get(name) if cut is not None else None

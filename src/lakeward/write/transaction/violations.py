@@ -1,4 +1,4 @@
-"""Violations that ended a transaction, recorded after it was rolled back."""
+"""Records the violations that ended a transaction, after it was rolled back."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOG = logging.getLogger(__name__)
 def record_failure(
     context: LakeContext, transaction_id: str, error: BaseException | None
 ) -> list[Violation]:
-    """Record what an error says of violated constraints, and return it.
+    """Record the violations in an error, and return them; none for other errors.
 
-    A failure to record it is only logged.
+    A failure to record them is only logged.
     """
     if not isinstance(error, ConstraintViolation):
         return []

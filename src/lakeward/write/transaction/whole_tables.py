@@ -1,23 +1,24 @@
-"""What a transaction does to tables as a whole: it makes them, alters them and drops them."""
+"""The methods of a transaction that create, alter and drop tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from lakeward.engines.base import Capability
-from lakeward.errors import AlreadyExists, UnsupportedFeature
+from lakeward.errors import AlreadyExists
 from lakeward.model import arguments
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.names import TableName
 from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
 from lakeward.write.transaction.evolving import alter
+from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.standing import Standing
 
 
 class WholeTables(Standing):
-    """The part of a transaction that alters and drops tables."""
+    """The methods of a transaction that create, alter and drop tables."""
 
     def create(
         self,
@@ -30,22 +31,18 @@ class WholeTables(Standing):
         properties: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> None:
-        """Make an empty table that this transaction may fill, and others see after the commit.
+        """Create an empty table that this transaction may fill, and others see after the commit.
 
         The arguments are those of `Lake.create`, which has more of them.
 
         Raises:
             InvalidInput: An argument is wrong, or not possible in this format.
             AlreadyExists: The lake has a table of this name.
-            UnsupportedFeature: The transaction is on Spark, where CREATE TABLE in SQL does this.
         """
         from lakeward.write.stage.remote_files import located
         from lakeward.write.tables.create import columns_of
         from lakeward.write.transaction.seen import NewTable, Seen
 
-        if Capability.RUN_SQL in self._executor.engine.can:
-            what = "A transaction on Spark makes tables by SQL."
-            raise UnsupportedFeature(what, hint="Write tx.sql('CREATE TABLE …').", table=name)
         self._lifecycle.check_open()
         parsed = TableName.parse(name)
         by = [partition_by] if isinstance(partition_by, str) else partition_by
@@ -55,8 +52,15 @@ class WholeTables(Standing):
             arguments.mapping(properties, "properties"),
             arguments.optional_text(comment, "comment"),
         )
+        by_spark = Capability.RUN_SQL in self._executor.engine.can
+        if by_spark and hasattr(like, "_jdf"):
+            like, _ = self._executor.columns_of(like, ())
         columns = columns_of(schema, located(like, self._lifecycle.context.storage))
         if self._is_replay():
+            return
+        if by_spark:
+            with self._lifecycle.running():
+                cast(SqlExecutor, self._executor).create(parsed, columns, asked)
             return
         seen = Seen(self._lifecycle, self._operation)
         if seen.knows(parsed):
@@ -65,7 +69,10 @@ class WholeTables(Standing):
         seen.make(parsed, columns, asked)
 
     def alter(self, name: str) -> Alter:
-        """Alter a table's columns, properties and checks; this transaction sees it from now on."""
+        """Return a builder that alters a table's columns, properties and checks.
+
+        Later operations of this transaction see the altered table.
+        """
 
         def do(asked: Alteration) -> None:
             if not self._is_replay():

@@ -230,5 +230,5 @@ class ReadOnly(table: SupportsRead with SupportsMetadataColumns)
   }
   override def hashCode(): Int = table.hashCode
   override def toString: String = table.toString
-  private def wrapped = table
+  private[spark] def wrapped: Table = table
 }

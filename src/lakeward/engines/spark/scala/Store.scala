@@ -28,11 +28,16 @@ class Store(options: JavaMap[String, String]) {
     namespace.fold(all)(wanted => all.filter(h => Store.shown(h.namespace) == wanted))
   }
 
-  /** A table; of two with the names `t` and `default.t` the first. */
+  /** A table. Spark has one name for `t` and `default.t`: if the lake has both, it is refused. */
   def head(namespace: String, name: String): Option[Head] = {
     val own = if (namespace == Store.Default) "" else namespace
-    rows(s"${Store.Heads} AND name = ? AND namespace IN (?, ?) ORDER BY namespace",
-      name, own, namespace)(Store.head).headOption
+    val found = rows(s"${Store.Heads} AND name = ? AND namespace IN (?, ?)",
+      name, own, namespace)(Store.head)
+    if (found.size > 1)
+      throw new IllegalArgumentException(
+        s"The lake has the tables $name and $namespace.$name, which have one name in Spark." +
+        " Read them in a transaction of the lake, or rename one of them.")
+    found.headOption
   }
 
   /** The current metadata document of an Iceberg table. */

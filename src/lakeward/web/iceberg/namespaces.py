@@ -1,0 +1,120 @@
+"""Namespaces of the Iceberg REST catalog."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from lakeward.errors import InvalidInput, NotFound
+from lakeward.model.namespaces import levels_of
+from lakeward.model.roles import Role
+from lakeward.web.access import By, Caller, needs
+from lakeward.web.iceberg.requests import (
+    LEVELS,
+    PREFIX,
+    Body,
+    Key,
+    answer,
+    in_thread,
+    levels,
+    namespace_of,
+    nothing,
+    page,
+)
+
+router = APIRouter(prefix=PREFIX, include_in_schema=False)
+Size = Annotated[int | None, Query(alias="pageSize", ge=1, le=100_000)]
+Token = Annotated[str | None, Query(alias="pageToken", max_length=500)]
+
+
+class Unprocessable(InvalidInput):
+    """The request has a valid form, but contradicts itself."""
+
+
+@router.get("/namespaces")
+@needs(Role.READER)
+def namespaces(
+    by: By,
+    parent: Annotated[str | None, Query(max_length=500)] = None,
+    size: Size = None,
+    token: Token = None,
+) -> Response:
+    """List the namespaces in which the caller has access to something."""
+    inside = namespace_of(parent) if parent else None
+    seen = [n for n in by.lake.iceberg_catalog().namespaces(inside) if _is_open(by, n)]
+    shown, more = page(seen, size, token, str)
+    return answer({"namespaces": [levels_of(n) for n in shown], "next-page-token": more})
+
+
+@router.post("/namespaces")
+@needs(Role.WRITER)
+async def create(by: By, body: Body, key: Key) -> Response:
+    """Create a namespace."""
+    given = body.get("namespace")
+    if not isinstance(given, list) or not all(isinstance(level, str) for level in given):
+        raise InvalidInput("The request names no namespace.")  # noqa: EM101
+    by.check(f"{namespace_of(LEVELS.join(given))}.t")
+    made = await in_thread(
+        lambda: by.lake.iceberg_catalog().create_namespace(given, body.get("properties"), key)
+    )
+    return answer({"namespace": given, "properties": made})
+
+
+@router.api_route("/namespaces/{namespace}", methods=["GET", "HEAD"])
+@needs(Role.READER)
+def load(request: Request, by: By, namespace: str) -> Response:
+    """Show a namespace with its properties."""
+    check_open(by, namespace)
+    found = by.lake.iceberg_catalog().namespace(namespace_of(namespace))
+    if request.method == "HEAD":
+        return nothing()
+    return answer({"namespace": levels(namespace), "properties": found})
+
+
+@router.post("/namespaces/{namespace}/properties")
+@needs(Role.WRITER)
+async def change(by: By, namespace: str, body: Body, key: Key) -> Response:
+    """Set and remove properties of a namespace."""
+    by.check(f"{namespace_of(namespace)}.t")
+    updates, removals = body.get("updates"), body.get("removals")
+    if isinstance(updates, dict) and isinstance(removals, list):
+        both = [k for k in removals if isinstance(k, str) and k in updates]
+        if both:
+            what = f"Property {both[0]} is set and removed at once."
+            raise Unprocessable(what, hint="Do one of them.")
+    done = await in_thread(
+        lambda: by.lake.iceberg_catalog().change_namespace(
+            namespace_of(namespace), updates, removals, key
+        )
+    )
+    return answer({**done})
+
+
+@router.delete("/namespaces/{namespace}")
+@needs(Role.ADMIN)
+async def drop(by: By, namespace: str, key: Key) -> Response:
+    """Delete a namespace that has nothing inside."""
+    by.check(f"{namespace_of(namespace)}.t")
+    await in_thread(lambda: by.lake.iceberg_catalog().drop_namespace(namespace_of(namespace), key))
+    return nothing()
+
+
+def check_open(by: Caller, namespace: str) -> str:
+    """Return the lake's namespace; raise `NotFound` if the caller has no access to it."""
+    found = namespace_of(namespace)
+    if not _is_open(by, found):
+        what = f"The lake has no namespace {found}, or it is not open to you."
+        raise NotFound(what, namespace=found)
+    return found
+
+
+def _is_open(by: Caller, namespace: str) -> bool:
+    """Return whether the caller has access to a namespace, or to something inside it."""
+    if by.sees(f"{namespace}.t"):
+        return True
+    catalog = by.lake.iceberg_catalog()
+    inside = [*catalog.tables(namespace), *catalog.views(namespace)]
+    if any(by.sees(str(name)) for name in inside):
+        return True
+    return any(_is_open(by, below) for below in catalog.namespaces(namespace))
