@@ -3,9 +3,10 @@
 The key of a range is the file's full name, its ETag and the position in the file, so a range is
 never returned for another version of the file. Files whose name has a random id are written once
 and never again, by Lakeward and by writers of both formats; for these the name alone is enough, and
-opening a cached one needs no request. For all others the ETag is requested at each opening. The
-memory and the directory are bounded; the least recently used ranges are dropped. A file in the
-directory has a checksum: one that a crash left incomplete is dropped.
+opening a cached one needs no request. For all others the ETag is requested at each opening; a file
+of a store that gives none is not cached. The memory and the directory are bounded; the least
+recently used ranges are dropped. A file in the directory has a checksum: one that a crash left
+incomplete is dropped.
 """
 
 from __future__ import annotations
