@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 
 import lakeward as lw
 from lakeward.cli.main import app
-from lakeward.engines.spark.statement import read_statement
+from lakeward.engines.spark.parse_statement import read_statement
 from lakeward.model.commands import read_command
 from tests.docs.mistakes import FILES, SECTIONS
 from tests.docs.pages import ROOT

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.engines.spark.statement import Kind, checked_expression, read_statement
+from lakeward.engines.spark.parse_statement import checked_expression, read_statement
+from lakeward.engines.spark.statement import Kind
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from tests.support.scoped_queries import ScopedQueries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.engines.spark.statement import read_statement
+from lakeward.engines.spark.parse_statement import read_statement
 from lakeward.write.spark.formats import Relation
 from lakeward.write.spark.sources import Sources, alias_of
 

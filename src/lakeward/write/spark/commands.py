@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from lakeward.engines.spark.statement import Kind, Statement, read_statement
+from lakeward.engines.spark.parse_statement import read_statement
+from lakeward.engines.spark.statement import Kind, Statement
 from lakeward.errors import TableNotFound, UnsupportedFeature
 from lakeward.model.commands import (
     AlterTable,

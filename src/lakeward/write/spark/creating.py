@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lakeward.context import LakeContext
 from lakeward.engines.spark.failures import NotRun
-from lakeward.engines.spark.statement import Created, Statement, query_of
+from lakeward.engines.spark.parse_statement import query_of
+from lakeward.engines.spark.statement import Created, Statement
 from lakeward.errors import AlreadyExists
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration

@@ -18,11 +18,8 @@ from lakeward.engines.arrow.like import schema_of_rows
 from lakeward.engines.base import SPARK, Engine
 from lakeward.engines.spark.failures import NotRun, translated
 from lakeward.engines.spark.parameters import with_values
-from lakeward.engines.spark.statement import (
-    Kind,
-    Statement,
-    read_statement,
-)
+from lakeward.engines.spark.parse_statement import read_statement
+from lakeward.engines.spark.statement import Kind, Statement
 from lakeward.errors import LakewardError
 from lakeward.model.commands import Command, read_command
 from lakeward.model.evolution.alterations import Alteration

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakeward.engines.arrow.conform import conform
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.spark.completing import check_members, completed
-from lakeward.engines.spark.statement import checked_expression
+from lakeward.engines.spark.parse_statement import checked_expression
 from lakeward.engines.spark.types import cut_types, foreign_types
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.model import arguments

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lakeward.context import LakeContext
-from lakeward.engines.spark.statement import Kind, read_statement
+from lakeward.engines.spark.parse_statement import read_statement
+from lakeward.engines.spark.statement import Kind
 from lakeward.engines.spark.workspace import Workspace
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.commit import new_transaction_id

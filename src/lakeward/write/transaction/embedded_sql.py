@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakeward.engines.spark import merging
-from lakeward.engines.spark.statement import Kind, check_words, read_statement
+from lakeward.engines.spark.parse_statement import check_words, read_statement
+from lakeward.engines.spark.statement import Kind
 from lakeward.engines.sql import query as queries
 from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, UnsupportedFeature
 from lakeward.model import parameters
