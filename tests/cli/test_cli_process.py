@@ -127,6 +127,31 @@ def test_ctrl_c_ends_with_130(tmp_path: Path, form: list[str]) -> None:
         assert err.endswith("error: Interrupted.\n")
 
 
+def test_ctrl_c_in_a_finalizer_is_not_ignored() -> None:
+    code = (
+        "import signal, time\n"
+        "from lakeward.cli.interrupts import keep_interrupts\n"
+        "class Dying:\n"
+        "    def __del__(self):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "keep_interrupts()\n"
+        "try:\n"
+        "    Dying()\n"
+        "    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (result.stdout, result.stderr) == ("interrupted\n", "")
+
+
 def _on_a_terminal(arguments: list[str], **environment: str) -> str:
     """What a person sees who runs the program on a terminal."""
     master, slave = pty.openpty()

@@ -23,6 +23,7 @@ import typer
 
 from lakeward.cli import exits
 from lakeward.cli.context import Cli
+from lakeward.cli.interrupts import keep_interrupts
 from lakeward.cli.program import JsonOption, LakeOption, Program, UtcOption, WarehouseOption
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that lacks a character shows its code instead.
             stream.reconfigure(errors="backslashreplace")
+    keep_interrupts()
     app()
 
 
