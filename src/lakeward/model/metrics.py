@@ -64,7 +64,7 @@ class Bounded:
         self._values: dict[tuple[tuple[str, str], ...], float] = {}
 
     def add(self, label: str, name: str, value: float, **more: str) -> None:
-        """Add a value under its label, or under `other`."""
+        """Add a value under its label, or under `other` if the label is not in `shown`."""
         own = name if name in self._shown else OTHER
         key = ((label, own), *sorted(more.items()))
         old = self._values.get(key)

@@ -70,8 +70,8 @@ class Diff:
         properties: Old and new value of each property or constraint that differs.
         before: Totals of `from_version`.
         after: Totals of `to_version`.
-        changed: Rows that the commits in between inserted, updated and deleted, without rewritten
-            ones; None if a commit does not record it.
+        changed: How many rows the commits in between inserted, updated and deleted, without rows
+            that were only copied to new files; None if a commit does not record these numbers.
         old: The definition at `from_version`.
         new: The definition at `to_version`.
         rows: The rows by which the versions differ, if requested.

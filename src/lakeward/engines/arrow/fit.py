@@ -68,7 +68,7 @@ def fitted(
 
 
 def fits(source: pa.DataType, kind: Type, *, inside: bool = False) -> bool:
-    """Whether values of an Arrow type may fit a column's type, or a nested part's (`inside`)."""
+    """Whether some values of an Arrow type fit a column; with `inside`, a nested part of one."""
     types = pa.types
     if types.is_dictionary(source):
         return fits(source.value_type, kind, inside=inside)

@@ -26,7 +26,7 @@ _ENDS: Final = b"\r\n"
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """The first bytes of a file, followed by a text; it is opened as a `RemoteFile` is."""
+    """The first `size` bytes of a CSV file, then the bytes `then`; opened like a `RemoteFile`."""
 
     path: Path
     size: int

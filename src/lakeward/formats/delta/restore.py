@@ -113,7 +113,7 @@ def _read_parquet(out: State, data: bytes) -> Actions:
 def _adds(
     source: pq.ParquetFile, table: pa.Table, files: Sequence[str]
 ) -> Iterator[pa.StructArray]:
-    """Yield the rows that add a file, with parsed statistics if some rows lack the `stats` text."""
+    """Yield the `add` actions of a checkpoint, with `stats_parsed` if some have no `stats`."""
     rows = table["add"]
     here = pc.is_valid(pc.struct_field(rows, "path"))
     rows = rows.filter(here)

@@ -153,11 +153,11 @@ def check_same(first: Document, newest: Document, table: str) -> None:
 def evolved(
     first: Document, newest: Document, definition: Definition, table: str
 ) -> Definition | None:
-    """Return the definition with the columns of a named branch; None if they are the table's.
+    """Return the definition with the columns of a named branch; None if it has the same columns.
 
-    The fields keep their ids, by which the files of the branch have them. Raises
-    `UnsupportedFeature` if the branch changed more than columns, or has ids that would find values
-    of other columns in older files.
+    Fields keep their ids, because the files of the branch have columns by their ids. Raises
+    `UnsupportedFeature` if the branch changed more than columns, or if it uses an id that belongs
+    to another column in older files.
     """
     others = [_properties(d, but=NAME_MAPPING) for d in (first, newest)]
     if _is_changed(first, newest, (*_PARTITIONS, "format-version")) or others[0] != others[1]:

@@ -226,7 +226,7 @@ def _moved_puffin(name: str, data: bytes, moved: Moved) -> bytes:
 
 
 def _bounds(file: Any, at: dict[int, int], moved: Moved) -> None:
-    """Replace the bounds of the path column: the new path if both are the same, else none."""
+    """Move the bounds of a delete file's path column; remove them if it has several paths."""
     if _LOWER not in at or _UPPER not in at:
         return
     if file[at[_LOWER]] is None or file[at[_UPPER]] is None:

@@ -34,7 +34,7 @@ class PySpark:
         self._views.show(name, table)
 
     def register_changes(self, name: str, table: str, since: Any, until: Any, key: Any) -> None:
-        """Make a view of the rows that a range of a table's versions changed, under a name."""
+        """Register a view of the rows that changed in a table between two versions."""
         frame = read_changes(
             self._lake, self._views.session, table, since=since, until=until, key=key
         )

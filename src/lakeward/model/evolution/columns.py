@@ -56,7 +56,7 @@ from lakeward.model.values import Value
 
 
 def with_declared_defaults(schema: Schema) -> Schema:
-    """Return a new table's schema with the defaults that were declared with its columns."""
+    """Return the schema of a table to be created, with the defaults of its column declarations."""
     if not any(DEFAULT_AS in field.metadata for field in schema.fields):
         return schema
     return Schema(tuple(map(_declared, schema.fields)), schema.last_id)

@@ -18,10 +18,10 @@ from lakeward.model.types import Decimal, Field, Primitive
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why rows that were written before a change of the definition need to be changed.
+    """Why rows written for an older definition do not fit the table after another one altered it.
 
     Attributes:
-        reason: What the change did; the verb of a sentence whose subject is the other transaction.
+        reason: What the other transaction did, as in "renamed the column".
         column: The column that was changed, if any.
     """
 

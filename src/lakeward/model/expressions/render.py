@@ -33,7 +33,7 @@ from lakeward.model.values import from_neutral
 
 
 def render(expression: Expression) -> str:
-    """Return the expression as Spark SQL, also for users and table properties."""
+    """Return the expression as Spark SQL, as messages show it and table properties store it."""
     return _SPARK.write(expression)
 
 

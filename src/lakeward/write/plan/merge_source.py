@@ -144,9 +144,9 @@ class FoundPairs:
 
 
 def pairs_among(pairs: Pairs, numbers: Positions) -> Pairs:
-    """Return the pairs of some rows of a file; `numbers` are their positions, ascending.
+    """Return the pairs whose target row is at one of the positions `numbers`, which ascend.
 
-    In the result `rows` are indices in `numbers`.
+    In the result, `rows` has indices into `numbers` instead of positions in the file.
     """
     if not len(numbers):
         return Pairs(pairs.rows[:0], pairs.partners[:0])

@@ -41,7 +41,7 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The relations that replace names in a statement that reads tables and views."""
+    """The relations that replace the names of tables and views in a statement."""
 
     statement: Statement  # the statement
     relations: Mapping[int, Relation]  # by position of the name; without names that stay

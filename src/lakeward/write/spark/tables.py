@@ -258,7 +258,7 @@ class SparkTables:
         return forget
 
     def finish(self) -> None:
-        """Validate the new rows of each branch, and add its net effect to the table's change."""
+        """Validate the rows that Spark wrote to each branch, and add them to the table's change."""
         for written in self._written.values():
             if written.net is not None:
                 continue

@@ -305,7 +305,7 @@ class Lifecycle:
         return [*self.on_ratify, *flows, lambda session: violations.insert(session, found)]
 
     def _check_keys(self, members: Sequence[Member]) -> Checked | None:
-        """Check keys; None if changes were rebased on a compaction: then keys are checked again."""
+        """Check keys; None if changes were rebased on a compaction: the caller must check again."""
         changes = [m.change for m in members]
         if not any(change.may_violate_keys for change in changes):
             return NOTHING

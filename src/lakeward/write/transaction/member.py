@@ -351,7 +351,7 @@ class Member:
         return done
 
     def _staged(self, may_match: Callable[[DataFile], bool]) -> list[LoggedFile]:
-        """Return the staged files that may match, as files of the version after the base."""
+        """Return the staged files that may match, as if committed in the version after the base."""
         found = filter(may_match, self.change.added)
         return [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(found)]
 

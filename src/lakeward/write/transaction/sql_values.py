@@ -91,9 +91,10 @@ def inserted_names(definition: Definition, count: int) -> list[str]:
 def fitted(
     rows: pa.Table, definition: Definition, names: Sequence[str] | None, table: str
 ) -> pa.Table:
-    """Map rows by position to columns; others are null, if nullable and without a default.
+    """Return rows whose values, given by position, are those of the columns `names`.
 
-    Other columns that are generated stay out: they are computed when the rows are written.
+    None means all columns. A column that is not named becomes null if it is nullable, has no
+    default and is not generated; otherwise it is left out, and computed when the rows are written.
     """
     schema = definition.schema
     wanted = list(inserted_names(definition, rows.num_columns) if names is None else names)
