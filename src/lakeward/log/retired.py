@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakeward.errors import VersionNotFound
+from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import promise, retired
@@ -145,9 +146,10 @@ def check_changes(session: Session, table_id: int, version: int) -> None:
         return
     if version == kept and not is_retired(session, table_id, version - 1):
         return
-    what = f"The changes of version {version} of the table were vacuumed."
+    name = str(heads.ever_by_id(session, table_id).name)
+    what = f"The changes of version {version} of {name} were vacuumed."
     hint = f"Changes can be read from version {kept + 1} on."
-    raise VersionNotFound(what, hint=hint, version=version, oldest=kept + 1)
+    raise VersionNotFound(what, hint=hint, table=name, version=version, oldest=kept + 1)
 
 
 def removals_lost(session: Session, table_id: int, versions: Iterable[int]) -> int | None:

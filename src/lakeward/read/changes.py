@@ -80,7 +80,8 @@ def read_changes(
         until.context,
         until.log_head,
         until.definition,
-        columns=names,
+        # A batch without columns has no number of rows.
+        columns=names or until.schema.names[:1],
         where=until.parsed(where, params),
         key=keys,
     )
@@ -338,7 +339,8 @@ class _Marks:
         own = [] if kind is None else [self._repeated(pa.scalar(kind), count)]
         more = (self._repeated(value, count) for value in self._constant)
         columns = [*batch.columns, *own, *more]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        # Without any column of the table to show, the first one was read for the number of rows.
+        return pa.RecordBatch.from_arrays(columns[-len(self._schema) :], schema=self._schema)
 
     def _repeated(self, value: pa.Scalar, count: int) -> pa.Array:
         made = self._made.get(value)

@@ -184,6 +184,7 @@ def diff(
     came = tuple(sorted(came, key=lambda f: (f.added, f.ordinal)))
     forward = first.version <= second.version
     new, gone = (came, went) if forward else (went, came)
+    before, after = first.totals(), second.totals()  # raises an error for a vacuumed version
     told = None
     if rows:
         # Imported here because it loads the engine.
@@ -198,8 +199,8 @@ def diff(
         removed_files=gone,
         schema_changes=tuple(_schema_changes(first.schema, second.schema)),
         properties=_properties(first.definition, second.definition),
-        before=first.totals(),
-        after=second.totals(),
+        before=before,
+        after=after,
         changed=changed if forward or changed is None else _undone(changed),
         old=first.definition,
         new=second.definition,

@@ -105,7 +105,10 @@ class Options:
         if self.max_rows_per_file is not None:
             arguments.whole(self.max_rows_per_file, "max_rows_per_file", least=1)
         schema = source.to_reader(columns=self.columns, where="false").schema
-        for name in self.partition_by:
+        for place, name in enumerate(self.partition_by):
+            if name in self.partition_by[:place]:
+                what = f"Column {name!r} is named more than once to partition by."
+                raise InvalidInput(what, parameter="partition_by")
             if name not in schema.names:
                 what = f"The export of {source.name} has no column {name!r} to partition by."
                 hint = f"It has {', '.join(schema.names)}."

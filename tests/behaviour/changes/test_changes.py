@@ -18,6 +18,7 @@ from lakeward.errors import (
 )
 from lakeward.read import change_rows
 from lakeward.read.change_rows import ChangeReader
+from lakeward.read.changes import CHANGE_COLUMNS
 
 Told = list[tuple[Any, ...]]
 _COLUMNS = {"id": "int64", "v": "int64", "p": "string"}
@@ -90,6 +91,16 @@ def test_columns_and_conditions_choose_among_changed_rows(table: lw.Table) -> No
         "update_postimage",
         "update_preimage",
     ]
+
+
+@pytest.mark.parametrize("given", [{}, {"key": "id"}, {"where": "v > 0"}])
+def test_without_columns_each_change_is_still_one_row(
+    table: lw.Table, given: dict[str, Any]
+) -> None:
+    found = table.changes(since=1, columns=[], **given).read_all()
+    whole = table.changes(since=1, **given).read_all()
+    assert found.column_names == list(CHANGE_COLUMNS)
+    assert found.to_pylist() == whole.select(list(CHANGE_COLUMNS)).to_pylist()
 
 
 def test_times_and_transactions_name_versions(table: lw.Table) -> None:

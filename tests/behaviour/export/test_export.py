@@ -136,6 +136,7 @@ def test_targets_and_formats_that_cannot_be_are_refused(shop: lw.Lake, tmp_path:
         (tmp_path / "o", {"format": "xlsx"}, InvalidInput, "cannot be exported as 'xlsx'"),
         (tmp_path / "o", {"partition_by": ["x"]}, InvalidInput, "no column 'x'"),
         (tmp_path / "o", {"partition_by": ["id", "region"]}, InvalidInput, "must have a column"),
+        (tmp_path / "o", {"partition_by": ["id", "id"]}, InvalidInput, "more than once"),
         (tmp_path / "o", {"max_rows_per_file": 0}, InvalidInput, "max_rows_per_file"),
         (tmp_path / "o", {"columns": ["x"]}, InvalidInput, "x"),
         ("", {}, InvalidInput, "path"),

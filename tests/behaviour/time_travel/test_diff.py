@@ -52,3 +52,14 @@ def test_a_diff_needs_versions_that_exist(table: lw.Table) -> None:
         table.diff(0, 99)
     with pytest.raises(VersionNotFound):
         table.diff(-1, 1)
+
+
+def test_a_diff_of_rows_with_a_vacuumed_version_names_versions_that_can_be_read(
+    table: lw.Table,
+) -> None:
+    table.vacuum(retention="0s", force=True)
+    for a, b in ((3, 4), (4, 3), (1, 4)):
+        with pytest.raises(VersionNotFound, match=r"was vacuumed.*from \d+ on are promised"):
+            table.diff(a, b, rows=True)
+    with pytest.raises(VersionNotFound, match=f"changes of version 4 of {table.name} were"):
+        table.changes(since=4).read_all()
