@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.errors import InvalidInput
-from lakeward.log import definitions, heads, lineage
+from lakeward.log import definitions, heads, lineage, renames
 from lakeward.log.codec import dumps
 from lakeward.log.database import Session
 from lakeward.log.lineage import SourcedCommit
@@ -31,9 +31,15 @@ from lakeward.model.schema import Schema
 
 _UNKNOWN: Final = LineageNode(NodeKind.UNKNOWN, "unknown")
 _KINDS: Final = {"read": EdgeKind.READ, "files": EdgeKind.FILE, "declared": EdgeKind.DECLARED}
-_OWN: Final = frozenset(
-    {"CREATE TABLE", "DELETE", "UPDATE", "TRUNCATE", "RESTORE", "CLONE", "REMOVE FILES", "TXN"}
+_OF_DEFINITIONS: Final = frozenset(
+    {"CREATE TABLE", "ALTER TABLE", "RENAME TABLE", "SET TABLE", "UPGRADE PROTOCOL"}
+    | {"ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "RENAME COLUMN", "DROP COLUMNS"}
+    | {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD CONSTRAINT", "DROP CONSTRAINT"}
 )
+"""Operations that change no rows; the names of Delta's own ones too, for adopted tables."""
+_OWN: Final = _OF_DEFINITIONS | {
+    *("DELETE", "UPDATE", "TRUNCATE", "RESTORE", "CLONE", "REMOVE FILES", "TXN"),
+}
 """Operations that add no rows from other sources."""
 _Versions = dict[str, tuple[int, int]]
 """The id and version of each table, by its name in a flow."""
@@ -53,6 +59,7 @@ class EdgeReader:
         self._shown = {h.table_id: str(h.name) for h in live} | _names_of_dropped(dropped)
         self._by_name = {name: table_id for table_id, name in self._shown.items()}
         self._by_uuid = {h.uuid: h.table_id for h in (*dropped, *live)}
+        self._names = renames.AllNames(session)
 
     def checked(self, head: Head, column: str | None) -> str | None:
         """Return a column in the table's own spelling; raise `InvalidInput` if it is missing."""
@@ -118,7 +125,7 @@ class EdgeReader:
             for found in self._of_flow(commit, flow, tables, written, edges):
                 known = True
                 yield found
-        if not known and info.data_change and info.operation not in _OWN:
+        if not known and info.data_change and not _operations(commit) <= _OWN:
             yield edges.edge(_UNKNOWN, EdgeKind.UNKNOWN, None)
 
     def _clone(self, commit: SourcedCommit, edges: _EdgesOf) -> Iterator[LineageEdge]:
@@ -141,7 +148,7 @@ class EdgeReader:
         for name, (table_id, version) in flow["tables"].items():
             is_new = table_id == 0
             own = commit.table_id, commit.version
-            if table_id == commit.table_id or (is_new and name == self._name(commit.table_id)):
+            if table_id == commit.table_id or (is_new and name == self._then(commit)):
                 found[name] = own
             elif is_new and name in made:
                 # The transaction made the table, so it had no id when its statement ran.
@@ -151,11 +158,11 @@ class EdgeReader:
         return found
 
     def _made_by(self, commit: SourcedCommit) -> _Versions:
-        """Return the versions that a transaction made, by table name."""
+        """Return the versions that a transaction made, by the name that each table had then."""
         own = commit.info.transaction_id
         if own not in self._made:
             every = lineage.commits_of(self._session, own)
-            self._made[own] = {self._name(c.table_id): (c.table_id, c.version) for c in every}
+            self._made[own] = {self._then(c): (c.table_id, c.version) for c in every}
         return self._made[own]
 
     def _of_flow(
@@ -173,13 +180,13 @@ class EdgeReader:
                 return
             target = found.target
         if target is not None and not self._is_about(commit, target, tables):
-            name = self._name(tables[target][0]) if target in tables else target
             made = self._made_by(commit)
-            if name in made:
-                written[target] = made[name]
+            if target in made:
+                written[target] = made[target]
                 return
             if target not in tables:
                 return
+            name = self._name(tables[target][0], target)
             # The table ended unchanged, so the transaction made no version of it; still, rows that
             # a later statement read from it came from its sources.
             edges = _EdgesOf(commit, self._node(tables[target][0], name).name, tables[target])
@@ -274,7 +281,7 @@ class EdgeReader:
     def _is_about(self, commit: SourcedCommit, target: str, tables: _Versions) -> bool:
         if target in tables and tables[target][0] > 0:
             return tables[target][0] == commit.table_id
-        return target == self._name(commit.table_id)
+        return target == self._then(commit)
 
     def _head(self, table_id: int) -> Head:
         if table_id not in self._heads:
@@ -283,6 +290,10 @@ class EdgeReader:
 
     def _name(self, table_id: int, written: str = "") -> str:
         return str(self._head(table_id).name) if table_id > 0 else written
+
+    def _then(self, commit: SourcedCommit) -> str:
+        """Return the name that the table of a commit had then, which its flows refer to."""
+        return str(self._names.at(self._head(commit.table_id), commit.version))
 
     def _node(self, table_id: int, written: str) -> LineageNode:
         """Return the node of a table; a dropped one has a name that no other table has."""
@@ -335,6 +346,14 @@ def _names_of_dropped(dropped: Sequence[Head]) -> dict[int, str]:
         else f"{head.name}{DROPPED}, id {head.table_id})"
         for head in dropped
     }
+
+
+def _operations(commit: SourcedCommit) -> set[str]:
+    """Return the operations of a commit; a transaction with several lists their names."""
+    info = commit.info
+    if info.operation != "TRANSACTION":
+        return {info.operation}
+    return set(str(info.parameters.get("operations", info.operation)).split(", "))
 
 
 def _views(flow: Mapping[str, Any], tables: _Versions) -> dict[str, Origin]:

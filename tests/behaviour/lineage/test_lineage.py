@@ -159,6 +159,66 @@ def test_renamed_columns_and_tables_keep_their_lineage(opened: lw.Lake) -> None:
     assert ("raw.orders.value", "value", "gold.daily.revenue") in found
 
 
+def test_a_renamed_table_keeps_the_files_and_sources_that_were_recorded_by_name(
+    opened: lw.Lake,
+) -> None:
+    with opened.transaction() as tx:
+        tx.append("raw.cust", [{"id": 2, "name": "bob", "region": "south"}])
+        tx.sources("raw.cust", files=["people.bin"])
+    with opened.transaction() as tx:
+        tx.sql("CREATE TABLE silver.cust AS SELECT id, name FROM raw.cust")
+        tx.sql("INSERT INTO gold.daily SELECT name, 0.0 FROM silver.cust")
+    opened.table("raw.orders").append([{"id": 2, "cust": 1, "amount": 1.0}])
+    names = {"raw.orders": "raw.sales", "raw.cust": "raw.people", "silver.cust": "silver.people"}
+    tables = [*names, "gold.daily"]
+
+    def shown(table: str) -> set[tuple[str, str, str]]:
+        found = opened.table(table)
+        return said(found.lineage()) | said(found.lineage(column=found.schema.names[0]))
+
+    before = {
+        names.get(table, table): {
+            (_renamed(source, names), kind, _renamed(target, names))
+            for source, kind, target in shown(table)
+        }
+        for table in tables
+    }
+    assert ("orders.csv", "file", "raw.sales") in before["raw.sales"]
+    for old, new in names.items():
+        opened.rename(old, new)
+    assert {table: shown(table) for table in before} == before
+
+
+def _renamed(node: str, names: dict[str, str]) -> str:
+    """A table or column as it is shown after its table was renamed."""
+    for old, new in names.items():
+        if node == old or node.startswith(f"{old}."):
+            return new + node.removeprefix(old)
+    return node
+
+
+def test_alterations_add_no_unknown_source(opened: lw.Lake) -> None:
+    opened.create("gold.copy", {"name": "string", "revenue": "double"}, format="iceberg")
+    with opened.transaction() as tx:
+        tx.append("gold.copy", opened.table("gold.daily"))
+    for name in ("gold.daily", "gold.copy"):
+        table = opened.table(name)
+        before = said(table.lineage(depth=1))
+        with opened.transaction() as tx:
+            tx.alter(name).rename_column("revenue", "money").add_column("more", "int64")
+        with opened.transaction() as tx:
+            tx.alter(name).add_constraint("named", "name <> ''")
+            tx.delete(name, where="money < 0")
+        assert said(table.lineage(depth=1)) == before
+        assert ("unknown", "unknown", f"{name}.money") not in said(
+            table.lineage(column="money", depth=1)
+        )
+        with opened.transaction() as tx:
+            tx.alter(name).add_column("late", "int64")
+            tx.append(name, [{"name": "x", "money": 1.0}])
+        assert said(table.lineage(depth=1)) == {*before, ("unknown", "unknown", name)}
+
+
 def test_a_version_shows_what_was_known_then(opened: lw.Lake) -> None:
     daily = opened.table("gold.daily")
     with opened.transaction() as tx:
