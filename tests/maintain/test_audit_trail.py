@@ -15,6 +15,7 @@ from lakeward.cli.main import app
 from lakeward.log import audit
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
+from lakeward.model.commit import Head
 from tests.support.inside import context_of
 from tests.support.target import LakeTarget
 
@@ -56,8 +57,8 @@ def test_a_whole_trail_is_found_whole(target: LakeTarget) -> None:
         found = lake.verify_audit()
         assert found.is_whole
         assert (found.tables, found.entries) == (2, 10)
-        # Every commit but the first of each table keeps the end of the trail before it.
-        assert found.anchors == 8
+        # Every commit has its own entry, except the first of an Iceberg table, without a snapshot.
+        assert found.anchors == 9
         lake.drop("s.delta")
         lake.drop("s.iceberg")
         assert lake.verify_audit().is_whole
@@ -177,6 +178,41 @@ def test_the_end_of_a_trail_cannot_be_cut_off(target: LakeTarget) -> None:
                 session.run(Statement(statement), {})
         found = lake.verify_audit()
     assert {(b.table, b.entry) for b in found.breaks} == {("s.delta", 4), ("s.iceberg", 4)}
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE lakeward_audit SET actor = 'eve' WHERE table_id = :t AND seq = 5",
+        "DELETE FROM lakeward_audit WHERE table_id = :t AND seq = 5",
+    ],
+    ids=["changed", "removed"],
+)
+def test_the_entry_of_the_newest_commit_is_in_its_own_files(
+    target: LakeTarget, change: str, table_format: str
+) -> None:
+    with target.open(repair=False) as lake:
+        with context_of(lake).database.write() as session:
+            wanted = Statement("SELECT table_id FROM lakeward_head WHERE name = :name")
+            table_id = session.row(wanted, {"name": table_format})[0]
+            session.run(Statement(change), {"t": table_id})
+            _computed_anew(session, table_id)
+        found = lake.verify_audit()
+    assert [(b.table, b.entry) for b in found.breaks] == [(f"s.{table_format}", 5)]
+
+
+def test_commits_that_have_the_entry_before_theirs_are_compared_too(
+    target: LakeTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def older(head: Head, store: str, *_: object) -> str:
+        return f"{head.audit_seq}:{head.audit_hash}:{audit.trail_of(store, head.table_id)}"
+
+    monkeypatch.setattr(audit, "anchor_of", older)
+    with target.open() as lake:
+        lake.table("s.delta").append(ROWS)
+        found = lake.verify_audit()
+        assert (found.is_whole, found.anchors) == (True, 10)
 
 
 def test_the_log_and_published_files_agree_on_the_anchors(target: LakeTarget) -> None:

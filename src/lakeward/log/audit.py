@@ -16,10 +16,11 @@ from lakeward.log.codec import dumps
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import audit
-from lakeward.model.commit import Head
+from lakeward.model.commit import Commit, CommitInfo, Head
 from lakeward.model.names import TableName
 
 GENESIS: Final = ""
+_NO_DETAIL: Final = dumps({})
 
 _INSERT = insertion(audit, "")
 _OF_TABLE = Statement(
@@ -92,11 +93,27 @@ def trail_of(store: str, table_id: int) -> str:
     return f"{store}.{table_id}" if store else ""
 
 
-def anchor_of(head: Head, store: str) -> str | None:
-    """Return the newest entry of a table's trail as `number:hash:trail`; None without entries."""
-    if not head.audit_seq:
-        return None
-    return f"{head.audit_seq}:{head.audit_hash}:{trail_of(store, head.table_id)}"
+def anchor_of(head: Head, store: str, info: CommitInfo, version: int, at_ms: int) -> str:
+    """Return the entry that a commit will add to its table's trail, as `number:hash:trail`.
+
+    Its hash covers all entries before it.
+    """
+    seq = head.audit_seq + 1
+    content = (seq, at_ms, info.actor, info.operation, info.transaction_id, version, _NO_DETAIL)
+    return f"{seq}:{_digest(head.audit_hash, content)}:{trail_of(store, head.table_id)}"
+
+
+def add_commit(session: Session, head: Head, commit: Commit) -> Link:
+    """Append the entry of a commit, which `anchor_of` has foretold, to its table's chain."""
+    return add(
+        session,
+        head,
+        at_ms=commit.timestamp_ms,
+        actor=commit.info.actor,
+        action=commit.info.operation,
+        transaction_id=commit.info.transaction_id,
+        version=commit.version,
+    )
 
 
 def record(session: Session, head: Head, **entry: Unpack[_Entry]) -> Head:
@@ -117,7 +134,7 @@ def add(
     detail: dict[str, Any] | None = None,
 ) -> Link:
     """Append an entry to a table's chain; return the link, which the caller stores in the head."""
-    seq, text = head.audit_seq + 1, dumps(detail or {})
+    seq, text = head.audit_seq + 1, dumps(detail) if detail else _NO_DETAIL
     content = (seq, at_ms, actor, action, transaction_id, version, text)
     digest = _digest(head.audit_hash, content)
     session.run(

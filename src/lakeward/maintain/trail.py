@@ -1,8 +1,8 @@
 """Checks the audit trails of a lake: their hash chains, and the anchors in published commits.
 
 A trail is a hash chain, so a changed, removed or inserted entry breaks it, unless an attacker who
-can write to the store recomputes all later hashes. Every published commit contains the newest entry
-of the trail before it (its anchor), so such a chain no longer agrees with the published files. An
+can write to the store recomputes all later hashes. Every published commit contains the hash of its
+own entry (its anchor), so such a chain no longer agrees with the published files. An
 adopted table has commits with the anchors of other trails: only an adoption as first entry excuses
 them, and never an anchor that names the table's own trail.
 """

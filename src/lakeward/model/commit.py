@@ -104,9 +104,10 @@ class CommitInfo:
     All members of a transaction share its id. `engine` is the program that wrote the commit.
     `blind`: the commit only added rows, without reading. `data_change` is False if rows were only
     moved between files (compaction). `adopted`: the commit was read from published files, and
-    `extra` has their information about it. `anchor`: the last entry of the table's audit trail
-    before the commit, as `lakeward.log.audit` writes it; the published files keep it. `properties`
-    are set by the user, and published by their names.
+    `extra` has their information about it. `anchor`: the commit's own entry of the table's
+    audit trail, as `lakeward.log.audit` writes it; the published files keep it. Commits of older
+    versions of Lakeward have the entry before theirs. `properties` are set by the user, and
+    published by their names.
     """
 
     transaction_id: str

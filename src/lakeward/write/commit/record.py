@@ -72,7 +72,7 @@ def record(
     commit = Commit(
         version=version,
         timestamp_ms=draft.timestamp_ms,
-        info=_anchored(context, draft.info, before),
+        info=_anchored(context, draft, before, version),
         added=draft.added,
         removed=draft.removed,
         definition=draft.definition if draft.redefines else None,
@@ -141,9 +141,12 @@ def discard(members: Iterable[Ratified]) -> None:
             member.prepared.discard()
 
 
-def _anchored(context: LakeContext, info: CommitInfo, before: Head) -> CommitInfo:
-    """Return the info with the newest entry of the audit trail, unless it is a foreign commit's."""
-    return info if info.adopted else info.anchored(audit.anchor_of(before, context.identity))
+def _anchored(context: LakeContext, draft: Draft, before: Head, version: int) -> CommitInfo:
+    """Return the info with the commit's own entry of the audit trail, unless it is foreign."""
+    info, at_ms = draft.info, draft.timestamp_ms
+    if info.adopted:
+        return info
+    return info.anchored(audit.anchor_of(before, context.identity, info, version, at_ms))
 
 
 def _insert(session: Session, member: Ratified) -> None:
@@ -163,16 +166,7 @@ def _insert(session: Session, member: Ratified) -> None:
         former = definitions.get(session, table_id, head.definition_id - 1)
         if returned_fields(former, commit.definition):
             index_again(session, table_id, version)
-    link = audit.add(
-        session,
-        head,
-        at_ms=commit.timestamp_ms,
-        actor=commit.info.actor,
-        action=commit.info.operation,
-        transaction_id=commit.info.transaction_id,
-        version=version,
-    )
-    heads.advance(session, head, link)
+    heads.advance(session, head, audit.add_commit(session, head, commit))
 
 
 def _by_index(history: TableHistory) -> Iterator[tuple[Any, list[LoggedFile]]]:
