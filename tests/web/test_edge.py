@@ -275,6 +275,20 @@ def test_the_log_has_no_secret_no_query_and_no_path(
         assert hidden not in logged
 
 
+def test_a_path_does_not_begin_a_line_of_the_log(
+    shared: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "lakeward.web")
+    shared.as_("reader").get("/api/v1/tables/x%0Aforged%0D%1B%5B31m%C3%A9")
+    deadline = time.monotonic() + 10
+    while "forged" not in caplog.text and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    (line,) = [r.getMessage() for r in caplog.records if "forged" in r.getMessage()]
+    assert line.isascii()
+    assert line.isprintable()
+
+
 def test_whoever_tries_tokens_is_limited_and_users_are_not(
     serve: Callable[..., Service], shared: Service
 ) -> None:

@@ -57,6 +57,20 @@ def test_a_namespace_of_delta_tables_cannot_be_dropped_under_them(own: Service) 
     assert client.delete(f"{V1}/namespaces/gold").status_code == 204
 
 
+@pytest.mark.parametrize("tables", ["team.t", "team.t*"])
+def test_a_token_for_some_tables_does_not_change_their_namespace(own: Service, tables: str) -> None:
+    own.lake.create("team.t", "id int64", format="iceberg")
+    client, path = own.as_("admin", tables=tables), f"{V1}/namespaces/team"
+
+    assert client.get(path).status_code == 200
+    assert client.post(f"{path}/properties", json={"updates": {"a": "b"}}).status_code == 403
+    assert client.delete(path).status_code == 403
+    assert client.post(f"{V1}/namespaces", json={"namespace": ["team", "new"]}).status_code == 404
+    of_all = own.as_("writer", tables="te*.*")
+    assert of_all.post(f"{path}/properties", json={"updates": {"a": "b"}}).status_code == 200
+    assert of_all.delete(path).status_code == 403
+
+
 def test_a_property_is_not_set_and_removed_at_once(own: Service) -> None:
     client = own.as_("writer")
     client.post(f"{V1}/namespaces", json={"namespace": ["team"]})

@@ -126,6 +126,28 @@ def test_manifests_that_are_none_are_refused(own: Service, tmp_path: Path, count
     assert found[400] > count / 2
 
 
+@pytest.mark.parametrize("depth", [95, 120, 190, 240, 900])
+def test_bodies_that_are_nested_deeply_do_not_end_in_an_error_of_the_service(
+    own: Service, tmp_path: Path, depth: int
+) -> None:
+    client = own.as_("writer")
+    filter_: dict[str, Any] = {"type": "is-null", "term": "amount"}
+    kind: Any = "long"
+    for number in range(depth):
+        filter_ = {"type": "not", "child": filter_}
+        kind = {"type": "list", "element-id": number + 2, "element": kind}
+        kind["element-required"] = False
+    field = {"id": 1, "name": "n", "required": False, "type": kind}
+    schema = {"type": "struct", "fields": [field]}
+
+    planned = client.post(f"{COMMIT}/plan", json={"filter": filter_})
+    created = client.post(COMMIT.rpartition("/")[0], json={"name": "deep", "schema": schema})
+
+    assert checked(planned, tmp_path) == (200 if depth < 199 else 400)
+    assert checked(created, tmp_path) == (200 if depth < 97 else 400)
+    assert len(own.lake.tables()) == (4 if depth < 97 else 3)
+
+
 def test_a_name_that_is_no_text_is_refused(own: Service, tmp_path: Path) -> None:
     client = own.as_("writer")
     body = stream(orders(1)).replace(b"amount", b"am\xa4unt")

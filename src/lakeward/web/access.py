@@ -118,6 +118,10 @@ class Caller:
         parsed = TableName.parse(name)
         return any(g.role.includes(role) and g.tables.matches(parsed) for g in self.grants)
 
+    def may_in(self, namespace: str, role: Role) -> bool:
+        """Return whether the caller has at least `role` for every table name of a namespace."""
+        return any(g.role.includes(role) and g.tables.covers(namespace) for g in self.grants)
+
     def check(self, name: str, role: Role | None = None) -> str:
         """Return a table's name if the caller has `role` for it; the endpoint's role unless given.
 

@@ -113,7 +113,8 @@ class Edge:
             if shown is not None and KNOWN in scope:
                 self._users.remember(shown, known=bool(scope[KNOWN]))
             spent = (time.monotonic() - began) * 1000
-            path = scope["path"].encode("ascii", "backslashreplace").decode()
+            # A line feed in the path would begin a line of the log that the caller wrote.
+            path = scope["path"].encode("unicode_escape").decode()
             _LOG.info("%s %s %s %d %.0f ms", request_id, scope["method"], path, status, spent)
 
     def _check_rate(self, scope: Scope, headers: dict[bytes, bytes]) -> None:

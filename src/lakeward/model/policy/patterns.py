@@ -53,6 +53,13 @@ class Pattern:
         namespace, of_name = self._parts
         return bool(namespace.fullmatch(name.namespace) and of_name.fullmatch(name.name))
 
+    def covers(self, namespace: str) -> bool:
+        """Return whether the pattern matches every table name of a namespace."""
+        if self.text == EVERY:
+            return True
+        of_name = self.text.rpartition(".")[2]
+        return not of_name.strip("*") and bool(self._parts[0].fullmatch(namespace))
+
     @property
     def specificity(self) -> tuple[bool, bool, int, str]:
         """Sort key of patterns that match one table; the greatest has priority."""

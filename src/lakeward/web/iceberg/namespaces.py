@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from lakeward.errors import InvalidInput, NotFound
 from lakeward.model.namespaces import levels_of
 from lakeward.model.roles import Role
-from lakeward.web.access import By, Caller, needs
+from lakeward.web.access import By, Caller, Forbidden, needs
 from lakeward.web.iceberg.requests import (
     LEVELS,
     PREFIX,
@@ -54,7 +54,7 @@ async def create(by: By, body: Body, key: Key) -> Response:
     given = body.get("namespace")
     if not isinstance(given, list) or not all(isinstance(level, str) for level in given):
         raise InvalidInput("The request names no namespace.")  # noqa: EM101
-    by.check(f"{namespace_of(LEVELS.join(given))}.t")
+    _check_whole(by, LEVELS.join(given))
     made = await in_thread(
         lambda: by.lake.iceberg_catalog().create_namespace(given, body.get("properties"), key)
     )
@@ -76,7 +76,7 @@ def load(request: Request, by: By, namespace: str) -> Response:
 @needs(Role.WRITER)
 async def change(by: By, namespace: str, body: Body, key: Key) -> Response:
     """Set and remove properties of a namespace."""
-    by.check(f"{namespace_of(namespace)}.t")
+    _check_whole(by, namespace)
     updates, removals = body.get("updates"), body.get("removals")
     if isinstance(updates, dict) and isinstance(removals, list):
         both = [k for k in removals if isinstance(k, str) and k in updates]
@@ -95,7 +95,7 @@ async def change(by: By, namespace: str, body: Body, key: Key) -> Response:
 @needs(Role.ADMIN)
 async def drop(by: By, namespace: str, key: Key) -> Response:
     """Delete a namespace that has nothing inside."""
-    by.check(f"{namespace_of(namespace)}.t")
+    _check_whole(by, namespace)
     await in_thread(lambda: by.lake.iceberg_catalog().drop_namespace(namespace_of(namespace), key))
     return nothing()
 
@@ -109,9 +109,18 @@ def check_open(by: Caller, namespace: str) -> str:
     return found
 
 
+def _check_whole(by: Caller, namespace: str) -> None:
+    """Raise an error unless the caller has the endpoint's role for all tables of a namespace."""
+    found = namespace_of(namespace)
+    if not by.may_in(found, by.needed):
+        check_open(by, namespace)
+        what = f"This needs the role {by.needed.value} for all tables of namespace {found}."
+        raise Forbidden(what, hint="Ask an administrator of the lake for it.")
+
+
 def _is_open(by: Caller, namespace: str) -> bool:
     """Return whether the caller has access to a namespace, or to something inside it."""
-    if by.sees(f"{namespace}.t"):
+    if by.may_in(namespace, Role.READER):
         return True
     catalog = by.lake.iceberg_catalog()
     inside = [*catalog.tables(namespace), *catalog.views(namespace)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
@@ -34,18 +34,37 @@ Key = Annotated[str | None, Depends(_key)]
 """The type of the parameter by which an endpoint gets the `Idempotency-Key` of a change."""
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    try:
-        body = orjson.loads(await request.body())
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput("The body is no JSON.") from error  # noqa: EM101
-    if not isinstance(body, dict):
-        raise InvalidInput("The body is no JSON object.")  # noqa: EM101
-    return body
+def _body(depth: int) -> Callable[[Request], Awaitable[dict[str, Any]]]:
+    async def read(request: Request) -> dict[str, Any]:
+        try:
+            body = orjson.loads(await request.body())
+        except orjson.JSONDecodeError as error:
+            raise InvalidInput("The body is no JSON.") from error  # noqa: EM101
+        if not isinstance(body, dict):
+            raise InvalidInput("The body is no JSON object.")  # noqa: EM101
+        if not _is_within(body, depth):
+            raise InvalidInput(f"The body is nested deeper than {depth} levels.")  # noqa: EM102
+        return body
+
+    return read
 
 
-Body = Annotated[dict[str, Any], Depends(_body)]
+def _is_within(body: Any, depth: int) -> bool:
+    """Return whether a body has at most `depth` levels."""
+    level = [body]
+    for _ in range(depth):
+        inside = [one.values() if isinstance(one, dict) else one for one in level]
+        level = [one for each in inside for one in each if isinstance(one, dict | list)]
+        if not level:
+            return True
+    return False
+
+
+# Functions that call themselves for each level of a schema or a filter handle these depths.
+Body = Annotated[dict[str, Any], Depends(_body(100))]
 """The type of the parameter by which an endpoint gets the JSON object of a request."""
+ScanBody = Annotated[dict[str, Any], Depends(_body(200))]
+"""The same for scans, whose filters have a level for each of several conditions."""
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -18,6 +18,7 @@ from lakeward.web.iceberg.requests import (
     PREFIX,
     Body,
     Key,
+    ScanBody,
     answer,
     identified,
     in_thread,
@@ -154,7 +155,7 @@ async def commit_several(by: By, body: Body, key: Key) -> Response:
 
 @router.post("/namespaces/{namespace}/tables/{iceberg_table}/plan")
 @needs(Role.READER)
-async def plan(by: By, namespace: str, iceberg_table: str, body: Body) -> Response:
+async def plan(by: By, namespace: str, iceberg_table: str, body: ScanBody) -> Response:
     """Plan a scan from the log: list the files that may have rows which match a filter."""
 
     def done() -> dict[str, Any]:
