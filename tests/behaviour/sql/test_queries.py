@@ -259,6 +259,7 @@ def test_mistakes_are_told_before_anything_is_read(lake: lw.Lake) -> None:
         ("SELECT 1; SELECT 2", InvalidInput, "Only one statement"),
         ("SELECT 'x", InvalidInput, "not valid SQL"),
         ("SELECT nope FROM sales.orders", InvalidInput, "nope"),
+        ("FROM table_changes('sales.orders', 0)", UnsupportedFeature, r"on Spark.*\.changes\("),
         ("SELECT * FROM sales.order", TableNotFound, "Did you mean sales.orders"),
         ("SELECT * FROM a.b.c", TableNotFound, "namespace.name"),
         ("SELECT * FROM sales.orders WHERE id = :x", InvalidInput, "no value for :x"),

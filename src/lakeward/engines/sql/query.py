@@ -219,6 +219,10 @@ def check_reads_only(tree: exp.Expr) -> None:
     for node in tree.walk():
         if isinstance(node, changes) and not isinstance(node, exp.Query):
             raise _refusal(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "table_changes":
+            what = "table_changes(…) can be used only in tx.sql of a transaction on Spark."
+            hint = "Read the rows with lake.table('…').changes(since=…, until=…)."
+            raise UnsupportedFeature(what, hint=hint)
 
 
 def quoted(*names: str) -> str:
