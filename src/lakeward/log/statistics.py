@@ -29,6 +29,10 @@ _REMOVED = Statement(
     """SELECT removed_version, sum(row_count), count(*), sum(size) FROM lakeward_file
     WHERE table_id = :table_id AND removed_version <= :version GROUP BY removed_version"""
 )
+_LAST_REMOVAL = Statement(
+    """SELECT max(removed_version) FROM lakeward_file
+    WHERE table_id = :table_id AND removed_version <= :version"""
+)
 
 
 def put(session: Session, table_id: int, version: int, body: dict[str, Any]) -> None:
@@ -40,6 +44,11 @@ def nearest(session: Session, table_id: int, version: int) -> tuple[int, dict[st
     """Return the newest stored statistics up to `version`, as (their version, body), or None."""
     rows = session.rows(_NEAREST, {"table_id": table_id, "version": version})
     return (int(rows[0][0]), loads(rows[0][1])) if rows else None
+
+
+def last_removal(session: Session, table_id: int, version: int) -> int:
+    """Return the newest version, up to `version`, that removed a file; 0 if none is known."""
+    return int(session.row(_LAST_REMOVAL, {"table_id": table_id, "version": version})[0] or 0)
 
 
 def put_sketch(session: Session, table_id: int, field_id: int, version: int, body: bytes) -> None:

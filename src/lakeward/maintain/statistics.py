@@ -1,21 +1,24 @@
 """Statistics of versions, from the log, and estimated numbers of distinct values, from sketches.
 
 Results are kept in the log. The statistics of a later version are computed from them and the new
-files; if files were removed since, they are computed from all files.
+files; if files were removed since, they are computed from all files. Where many files are added up,
+the sums at versions between are kept too, so that any other version needs few files.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.sketches import can_be_sketched, estimate, sketch_of
 from lakeward.errors import InvalidInput
-from lakeward.log import commits, definitions, files, statistics
+from lakeward.log import commits, definitions, files, retired, statistics
 from lakeward.log.database import Session
 from lakeward.log.reach import has_all_files
 from lakeward.model.clock import to_datetime
@@ -26,6 +29,11 @@ from lakeward.model.types import Field
 from lakeward.read.scan import read_files
 from lakeward.read.snapshot import TableSnapshot
 
+_EVERY: Final = 50
+"""How many versions apart results are kept, at least."""
+_MOST: Final = 200
+"""How many results between one computation keeps, at most."""
+
 
 def version_statistics(
     context: LakeContext, snapshot: TableSnapshot, distinct: Sequence[str]
@@ -35,15 +43,17 @@ def version_statistics(
     with context.database.read() as session:
         kept = statistics.nearest(session, table_id, version)
         is_kept = kept is not None and kept[0] == version
-        before, new = None, list[LoggedFile]()
+        before, new, stops = None, list[LoggedFile](), list[int]()
         if not is_kept:
             since, new = _new_files(session, snapshot, None if kept is None else kept[0])
             before = kept[1] if kept is not None and since is not None else None
+            stops = _stops(session, snapshot, since) if len(new) > _EVERY else []
     sums = Sums(snapshot.schema, kept[1] if is_kept and kept is not None else before)
-    sums.add(file.file for file in new)
+    made = _added_up(sums, new, stops)
     if not is_kept and context.database.read_only is None:
         with context.database.write(durable=False) as session:
-            statistics.put(session, table_id, version, sums.body())
+            for at, body in (*made, (version, sums.body())):
+                statistics.put(session, table_id, at, body)
     columns = sums.columns()
     for name in distinct:
         columns[name] = _with_estimate(context, snapshot, name, columns.get(name))
@@ -86,6 +96,37 @@ def _new_files(
     if since is None or not has_all_files(session, table_id, version, since):
         return None, list(files.at(session, table_id, version))
     return since, list(files.at(session, table_id, version, after=since))
+
+
+def _stops(session: Session, snapshot: TableSnapshot, since: int | None) -> list[int]:
+    """Return versions whose files are the first of a snapshot's files, and whose columns agree."""
+    table_id, version = snapshot.log_head.table_id, snapshot.version
+    first = max(statistics.last_removal(session, table_id, version), 0 if since is None else since)
+    step = max(_EVERY, (version - first) // _MOST)
+    own = definitions.at(session, table_id, version)[0]
+    found: list[int] = []
+    for stop in range((version - 1) // step * step, first, -step):
+        is_same = definitions.at(session, table_id, stop)[0] == own
+        if not is_same or retired.is_retired(session, table_id, stop):
+            break
+        found.append(stop)
+    return found[::-1]
+
+
+def _added_up(
+    sums: Sums, new: Sequence[LoggedFile], stops: Sequence[int]
+) -> list[tuple[int, dict[str, Any]]]:
+    """Add files to sums; return what these were at each of some versions."""
+    made: list[tuple[int, dict[str, Any]]] = []
+    ordered = sorted(new, key=lambda file: file.added) if stops else new
+    begin = 0
+    for stop in stops:
+        end = bisect_right(ordered, stop, lo=begin, key=lambda file: file.added)
+        sums.add(file.file for file in ordered[begin:end])
+        made.append((stop, sums.body()))
+        begin = end
+    sums.add(file.file for file in ordered[begin:])
+    return made
 
 
 def _with_estimate(

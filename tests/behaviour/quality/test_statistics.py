@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -103,6 +105,41 @@ def test_only_new_files_are_added_to_what_is_kept(
     assert asked == [3]
 
 
+def test_many_files_leave_results_at_versions_between(
+    table: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeward.maintain.statistics._EVERY", 3)
+    rng = random.Random(6)
+    for _ in range(4):
+        table.append(data(rng, 2))
+    table.delete(where="id < 300")
+    for _ in range(7):
+        table.append(data(rng, 2))
+    table.alter().drop_column("name").commit()
+    after = table.version
+    for _ in range(8):
+        table.append(data(rng, 2).drop_columns("name"))
+    assert agrees(table)
+    real, asked = files.at, list[int]()
+
+    def counted(*given: Any, after: int = -1) -> Any:
+        found = list(real(*given, after=after))
+        asked.append(len({file.added for file in found}))
+        return iter(found)
+
+    monkeypatch.setattr(files, "at", counted)
+    for version in range(table.version, -1, -1):
+        found = table.statistics(version=version)
+        if version > after + 3:
+            assert sum(asked) <= 2
+        asked.clear()
+        monkeypatch.setattr(files, "at", real)
+        rows = table.at(version=version).to_arrow()
+        assert (found.rows, found.columns["id"].nulls) == (rows.num_rows, rows["id"].null_count)
+        assert version == 0 or agrees(table, version)
+        monkeypatch.setattr(files, "at", counted)
+
+
 def test_distinct_values_are_estimated_and_merged_over_versions(table: lw.Table) -> None:
     rng = random.Random(3)
     for _ in range(3):
@@ -189,6 +226,22 @@ def test_the_command_shows_columns_and_growth(
             app(["--lake", str(tmp_path / "lake"), "statistics", "t", *words])
         assert ended.value.code in (0, None)
         assert shown in capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_any_of_ten_thousand_versions_takes_less_than_ten_milliseconds(tmp_path: Path) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", {"id": "int64", "name": "string"})
+        for number in range(10_000):
+            table.append(pa.table({"id": [number], "name": [f"n{number}"]}))
+        times = dict[int, float]()
+        for version in (10_000, *range(37, 10_000, 311)):
+            began = time.perf_counter()
+            assert table.statistics(version=version).rows == version
+            times[version] = (time.perf_counter() - began) * 1_000
+    first, *others = times.values()
+    print(f"first {first:.1f} ms, then {median(others):.2f} ms, at most {max(others):.2f} ms")
+    assert median(others) < 10
 
 
 @pytest.mark.full
