@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,11 +17,12 @@ import orjson
 import pyarrow as pa
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput, StorageError, UnsupportedFeature
+from lakeward.errors import InvalidInput, LakewardError, StorageError, UnsupportedFeature
 from lakeward.formats.registry import format_named
 from lakeward.log import commits, heads
 from lakeward.maintain.migrate.checksums import Checksums
 from lakeward.maintain.migrate.source import Source, SourceFile
+from lakeward.maintain.migrate.types import storable
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
@@ -53,6 +55,14 @@ class Asked:
     partition_by: tuple[str, ...]
     verify: bool
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table: those of the source, in types that its format has."""
+        if self.mode is MigrationMode.IN_PLACE:
+            return self.source.schema
+        has_small = not format_named(self.format).columns_by_id
+        return storable(self.source.schema, has_small=has_small)
+
 
 @dataclass(frozen=True)
 class Migrator:
@@ -66,7 +76,7 @@ class Migrator:
         began = time.monotonic()
         source = asked.source
         definition = tables.define(
-            source.schema,
+            asked.schema,
             asked.format,
             partition_by=list(asked.partition_by),
             properties={},
@@ -115,13 +125,19 @@ class Migrator:
         )
         if dry_run:
             return found
-        if head is None:
-            head = self._created(asked)
+        is_new = head is None
+        if is_new:
+            self._created(asked)
         reach("migrate.created")
         done = 0
         batches = list(_batches(new))
         for number, batch in enumerate(batches):
-            self._take_in(asked, batch, is_last=number == len(batches) - 1)
+            try:
+                self._take_in(asked, batch, is_last=number == len(batches) - 1)
+            except LakewardError:
+                if is_new and not number:
+                    self._unmake(asked.name)
+                raise
             reach("migrate.taken")
             done += len(batch)
             if progress is not None:
@@ -137,7 +153,7 @@ class Migrator:
         return tables.create(
             self.context,
             asked.name,
-            asked.source.schema,
+            asked.schema,
             format=asked.format,
             partition_by=list(asked.partition_by),
             properties=None,
@@ -146,6 +162,12 @@ class Migrator:
             comment=None,
             guard=True,
         )
+
+    def _unmake(self, name: TableName) -> None:
+        """Drop the table that this run made, if nothing was added to it."""
+        with suppress(LakewardError):
+            if current(self.context, name).version == 0:
+                tables.drop(self.context, name)
 
     def _check_in_place(self, asked: Asked) -> None:
         if self.context.storage.is_remote:
@@ -206,7 +228,7 @@ class Migrator:
                     check_rows(self.context.storage, member.change, found)
                     member.add(found)
                 else:
-                    member.add(member.stage(self._reader(asked.source, batch)))
+                    member.add(member.stage(self._rows(asked.source, batch)))
                 files = orjson.dumps({f.path: f.mark for f in batch}).decode()
                 parameters = {
                     "source": asked.source.label,
@@ -225,18 +247,15 @@ class Migrator:
             lifecycle.rollback()
             raise
 
-    def _reader(self, source: Source, batch: Sequence[SourceFile]) -> pa.RecordBatchReader:
-        def batches() -> Iterator[pa.RecordBatch]:
-            for file in batch:
-                count = 0
-                for table in source.read(file):
-                    count += table.num_rows
-                    yield from table.to_batches()
-                if count != file.rows:
-                    what = f"File {file.path} has {count} rows, and {file.rows} were expected."
-                    raise StorageError(what, path=file.path)
-
-        return pa.RecordBatchReader.from_batches(source.schema, batches())
+    def _rows(self, source: Source, batch: Sequence[SourceFile]) -> Iterator[pa.Table]:
+        for file in batch:
+            count = 0
+            for table in source.read(file):
+                count += table.num_rows
+                yield table
+            if count != file.rows:
+                what = f"File {file.path} has {count} rows, and {file.rows} were expected."
+                raise StorageError(what, path=file.path)
 
     def _compared(self, asked: Asked) -> tuple[ColumnCheck, ...]:
         plain = [p for p in asked.partition_by if p in asked.source.schema.names]

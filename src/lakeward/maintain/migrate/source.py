@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.footer_types import schema_of
 from lakeward.engines.arrow.partition import NULL_PARTITION
 from lakeward.errors import InvalidInput, SchemaMismatch, StorageError
 from lakeward.model.file import LoggedFile
@@ -93,7 +95,7 @@ class ParquetSource(Source):
     def read(self, file: SourceFile) -> Iterator[pa.Table]:
         """Yield the rows; missing columns are null, partition columns have values of the path."""
         try:
-            with pq.ParquetFile(self._root / file.path) as opened:
+            with self._opened(file) as opened:
                 for batch in opened.iter_batches(_ROWS):
                     yield self._complete(pa.Table.from_batches([batch]), file)
         except (pa.ArrowException, OSError) as error:
@@ -133,7 +135,10 @@ class ParquetSource(Source):
             what = f"File {name} of {self.label} is no Parquet file: {error}."
             hint = "Move it away; files whose names begin with _ or . are left out."
             raise StorageError(what, hint=hint, path=name) from error
-        return metadata.schema.to_arrow_schema().remove_metadata(), metadata
+        return schema_of(metadata).remove_metadata(), metadata
+
+    def _opened(self, file: SourceFile) -> pq.ParquetFile:
+        return pq.ParquetFile(self._root / file.path, coerce_int96_timestamp_unit="us")
 
     def _file(self, name: str, partition: Mapping[str, str | None]) -> SourceFile:
         known = (self._root / name).stat()
@@ -177,7 +182,7 @@ class ParquetSource(Source):
                         raise InvalidInput(what, hint=hint, path=file.path, column=key)
 
     def _column(self, file: SourceFile, key: str) -> Iterator[pa.ChunkedArray]:
-        with pq.ParquetFile(self._root / file.path) as opened:
+        with self._opened(file) as opened:
             if key in opened.schema_arrow.names:
                 for batch in opened.iter_batches(_ROWS, columns=[key]):
                     yield pa.Table.from_batches([batch]).column(key).unique()
@@ -309,9 +314,16 @@ def _value_type(values: Sequence[str | None]) -> pa.DataType:
     known = [v for v in values if v is not None]
     if known and all(_WHOLE.fullmatch(v) for v in known):
         return pa.int64()
-    if known and all(_DATE.fullmatch(v) for v in known):
+    if known and all(_is_date(v) for v in known):
         return pa.date32()
     return pa.string()
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def _disagree(label: str, column: str, types: Mapping[str, Sequence[str]]) -> SchemaMismatch:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.conform import completed, derived_values
+from lakeward.engines.arrow.footer_types import schema_of
 from lakeward.engines.arrow.parquet import footer_stats
 from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
 from lakeward.errors import (
@@ -150,7 +151,8 @@ def _read_entry(
     definition = change.definition
     form = format_of(change.head)
     stored = form.stored(definition)
-    given = metadata.schema.to_arrow_schema()
+    # Readers of formats that find columns by ids do not all know INT96.
+    given = schema_of(metadata, int96=not form.columns_by_id)
     _check_schema(given, stored, table, path)
     partition = _partition(path, definition, table)
     for field in stored.schema:
