@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,11 @@ _WALL = datetime(2026, 1, 2, 3, 4, 5)  # noqa: DTZ001  a wall clock has no zone
 _ZONED = _WALL.replace(tzinfo=UTC)
 _NAN = float("nan")
 
+_VIEWS = pa.ListViewArray.from_arrays([1, 0, 2], [2, 2, 0], pa.array([5, 6, 7]))
+_CODES = pa.dictionary(pa.int8(), pa.string())
+_LARGE = pa.array([[1], None, [2, 2**40], [3]])
+_MAPPED = pa.MapArray.from_arrays([0, 1, 2], pa.array(["a", "b"]), pa.array(["x", None], _CODES))
+
 _FITTING: dict[str, tuple[str, Any, list[Any]]] = {
     "int64 in int32": ("int32", pa.array([1, -(2**31), None]), [1, -(2**31), None]),
     "int64 in double": ("double", pa.array([2**53]), [2.0**53]),
@@ -35,6 +40,29 @@ _FITTING: dict[str, tuple[str, Any, list[Any]]] = {
     "longer decimals": ("decimal(5,2)", pa.array([Decimal("1.2300")]), [Decimal("1.23")]),
     "midnight in date": ("date", pa.array([datetime(2026, 1, 2)]), [date(2026, 1, 2)]),  # noqa: DTZ001
     "lists of int64": ("list<int32>", pa.array([[1], None]), [[1], None]),
+    "rows beside a list that does not fit": ("list<int32>", _LARGE[:2], [[1], None]),
+    "list views": (
+        "list<int32>",
+        pa.array([[1], None, []], pa.list_view(pa.int64())),
+        [[1], None, []],
+    ),
+    "list views out of order": ("list<int32>", _VIEWS, [[6, 7], [5, 6], []]),
+    "lists of categories": (
+        "list<string>",
+        pl.Series([["a", None], None, []], dtype=pl.List(pl.Categorical)),
+        [["a", None], None, []],
+    ),
+    "structs of categories": (
+        "struct<k: string>",
+        pl.Series([{"k": "a"}, None], dtype=pl.Struct({"k": pl.Categorical})),
+        [{"k": "a"}, None],
+    ),
+    "lists of fixed size of categories": (
+        "list<string>",
+        pa.array([None, ["a", "b"]], pa.list_(_CODES, 2)),
+        [None, ["a", "b"]],
+    ),
+    "maps of categories": ("map<string, string>", _MAPPED[1:], [[("b", None)]]),
     "pandas integers with NaN": ("int32", pd.Series([1.0, _NAN]), [1, None]),
     "pandas nullable integers": ("int32", pd.Series([1, None], dtype="Int64"), [1, None]),
     "pandas categories": ("string", pd.Series(["a", None], dtype="category"), ["a", None]),
@@ -92,6 +120,8 @@ _MISFITS: dict[str, tuple[str, Any, str]] = {
         "2026-01-02 05:00:00 in row 0 ",
     ),
     "numpy scalars": ("int32", [{"x": np.int64(2**31)}], "2147483648 in row 0 "),
+    "lists": ("list<int32>", pa.table({"x": _LARGE}), "[2, 1099511627776] in row 2 "),
+    "times": ("string", pa.table({"x": [None, time(1)]}), "01:00:00 in row 1"),
     "another type": ("int64", pa.table({"x": [None, "a"]}), "'a' in row 1"),
     "nanoseconds": (
         "timestamp",

@@ -7,11 +7,13 @@ zone.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.engines.arrow.nested import compact, is_list, plain
 from lakeward.engines.arrow.origin import place
 from lakeward.errors import LakewardError, SchemaMismatch
 from lakeward.model.types import (
@@ -56,10 +58,13 @@ def fitted(
     """
     if not fits(column.type, field.type):
         raise _wrong_type(column, field, table, given)
+    column = plain(column)
     try:
         return _cast(column, target)
     except (pa.ArrowException, ValueError) as error:
         index = _first_misfit(column, target)
+        if index is None and pa.types.is_nested(column.type):
+            return _cast(compact(column), target)
         if index is None:
             raise _wrong_type(column, field, table, given) from error
         raise misfit(
@@ -91,13 +96,7 @@ def fits(source: pa.DataType, kind: Type, *, inside: bool = False) -> bool:
                 for f in fields
             )
         case ListOf(element):
-            is_list = (
-                types.is_list(source)
-                or types.is_large_list(source)
-                or types.is_fixed_size_list(source)
-            )
-            # Views are left out: pyarrow casts them to lists that lead nowhere.
-            return bool(is_list and fits(source.value_type, element.type, inside=True))
+            return is_list(source) and fits(source.value_type, element.type, inside=True)
         case MapOf(key, value):
             return bool(
                 types.is_map(source)
@@ -145,8 +144,6 @@ def _fits_primitive(source: pa.DataType, name: str, *, inside: bool) -> bool:
 
 def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     source, types = column.type, pa.types
-    if types.is_dictionary(source):
-        return _cast(_decoded(column), target)
     if types.is_float16(source):
         column, source = column.cast(pa.float32()), pa.float32()
     if types.is_decimal128(target) and types.is_integer(source):
@@ -158,17 +155,6 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     ):
         _check_same(column, found.cast(source))
     return found
-
-
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values of dictionary arrays; Arrow cannot decode dictionaries of views."""
-    kind = column.type.value_type
-    if pa.types.is_string_view(kind):
-        kind = pa.string()
-    elif pa.types.is_binary_view(kind):
-        kind = pa.binary()
-    chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
-    return pa.chunked_array(chunks, kind)
 
 
 def _check_same(before: pa.ChunkedArray, after: pa.ChunkedArray) -> None:
@@ -195,7 +181,7 @@ def _first_misfit(column: pa.ChunkedArray, target: pa.DataType) -> int | None:
 
 def _converts(column: pa.ChunkedArray, target: pa.DataType) -> bool:
     try:
-        _cast(column, target)
+        _cast(compact(column), target)
     except (pa.ArrowException, ValueError):
         return False
     return True
@@ -278,7 +264,7 @@ def _shown(value: pa.Scalar) -> str:
         # A moment beyond Python's calendar, of which str() would raise again.
         found = str(value.value) if _is_moment(value) else str(value)
     if hasattr(found, "isoformat"):
-        found = found.isoformat(" ") if hasattr(found, "hour") else found.isoformat()
+        found = found.isoformat(" ") if isinstance(found, datetime) else found.isoformat()
     return (
         repr(found)[:_SHOWN]
         if isinstance(found, str) and not _is_moment(value)
