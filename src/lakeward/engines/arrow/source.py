@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.at_once import files_at_once
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.parquet import has_dictionary
 from lakeward.engines.arrow.row_groups import POSITION, complete, masked, parts_of
@@ -33,10 +34,6 @@ from lakeward.model.values import Value
 _FLOATING: Final = (Primitive("float"), Primitive("double"))
 _OWN_NAME: Final = re.compile(r"-(?!c000)[0-9a-f]{4}(\.[a-z0-9]+)?\.parquet\Z")
 _BATCH_ROWS: Final = 131_072
-# Arrow reads as far ahead as it can, however slowly rows are taken. So it gets as many files at a
-# time as have about so many bytes in memory, where rows are about three times as large as in files.
-_BYTES_AT_ONCE: Final = (128 << 20) // 3
-_SAMPLED: Final = 100
 _FEW: Final = 16
 """The footers of more files than this are read in several threads."""
 _LARGE: Final = 8 * 2**20
@@ -73,8 +70,7 @@ class TableFiles:
         candidates = _candidates(self._definition, names, where)
         paths = list(map(self._path, files))
         self._repeating = _repeating(files, paths, self._filesystem, candidates)
-        some = files[:_SAMPLED]
-        self._files_at_once = 1 + _BYTES_AT_ONCE * len(some) // (1 + sum(f.size for f in some))
+        self._files_at_once = files_at_once(files, self._definition.schema, names)
 
     def filtered(
         self,
