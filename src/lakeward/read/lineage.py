@@ -17,6 +17,7 @@ from lakeward.errors import InvalidInput, NotFound
 from lakeward.model.commit import Head
 from lakeward.model.file import LIVE
 from lakeward.model.lineage.graph import EdgeKind, Lineage, LineageEdge, LineageNode, NodeKind
+from lakeward.model.lineage.origin import without_credentials
 from lakeward.read.lineage_edges import EdgeReader
 
 UPSTREAM: Final = "upstream"
@@ -45,6 +46,7 @@ def file_lineage(context: LakeContext, file: str) -> Lineage:
         NotFound: No commit has recorded such a file.
         InvalidInput: `file` is the end of a path, and several paths have that end.
     """
+    file = without_credentials(file)
     with context.database.read() as session:
         found = EdgeReader(session).edges(None, LIVE)
     nodes = {e.source for e in found if e.source.kind is NodeKind.FILE and e.source.column is None}

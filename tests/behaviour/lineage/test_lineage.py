@@ -15,6 +15,7 @@ import lakeward as lw
 from lakeward.cli.main import app
 from lakeward.errors import InvalidInput, NotFound
 from lakeward.log import lineage
+from lakeward.log.statement import Statement
 from lakeward.model.file import LIVE
 from lakeward.model.lineage.graph import Lineage
 from lakeward.stream.lines import JsonFiles
@@ -297,6 +298,23 @@ def test_what_is_recorded_holds_no_texts_of_statements(opened: lw.Lake) -> None:
         flows = [f for c in lineage.commits(session, None, LIVE) for f in c.flows]
     assert any("gold.daily" in f.get("text", "") for f in flows)
     assert "north-secret" not in json.dumps(flows)
+
+
+def test_credentials_in_addresses_of_sources_are_not_recorded(opened: lw.Lake) -> None:
+    signed = "https://store.example/c/scores.csv?sv=1&sig=geheim"
+    with opened.transaction() as tx:
+        tx.append("gold.daily", [{"name": "x", "revenue": 1.0}])
+        tx.sources("gold.daily", files=["kafka://user:geheim@broker/t", signed, "s3://b/x?.csv"])
+    found = {e.source.name for e in opened.table("gold.daily").lineage(depth=1).edges}
+    assert {
+        "kafka://broker/t",
+        "https://store.example/c/scores.csv",
+        "s3://b/x?.csv",
+    } <= found
+    text = "SELECT body FROM lakeward_lineage"
+    with context_of(opened).database.read() as session:
+        assert not any("geheim" in str(row) for row in session.rows(Statement(text)))
+    assert str(opened.lineage(file=signed).root) == "https://store.example/c/scores.csv"
 
 
 def test_a_commit_from_memory_records_nothing(opened: lw.Lake) -> None:

@@ -86,12 +86,26 @@ def of_query(text: str, dialect: str, tables: Versions) -> Origin:
     return Origin(None, tables=tables, query=(text, dialect))
 
 
+def without_credentials(place: str) -> str:
+    """Return an address without its user and password, and without parameters such as `?sig=…`.
+
+    A path is returned unchanged, and so is a question mark in a pattern.
+    """
+    scheme, mark, rest = place.partition("://")
+    if not mark:
+        return place
+    path, _, query = rest.partition("?")
+    host, slash, below = (path if "=" in query else rest).partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{below}"
+
+
 def of_files(paths: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the name of a source of files, and the paths to record for it.
 
     The name of one file is its path, that of several their common directory. For more than a
-    thousand files, only the directory is recorded.
+    thousand files, only the directory is recorded. Credentials in addresses are left out.
     """
+    paths = [without_credentials(path) for path in paths]
     if len(paths) == 1:
         return paths[0], (paths[0],)
     parts = [path.split("/") for path in paths]

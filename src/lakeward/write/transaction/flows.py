@@ -15,7 +15,7 @@ from lakeward.log.codec import dumps
 from lakeward.log.database import Session
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.lineage.literals import without_literals
-from lakeward.model.lineage.origin import ROWS, Origin, Versions, of_files
+from lakeward.model.lineage.origin import ROWS, Origin, Versions, of_files, without_credentials
 from lakeward.model.lineage.texts import DIALECT, insert_text, merge_text, update_text
 from lakeward.model.names import TableName
 from lakeward.write.commit.ratify import OnRatify
@@ -114,7 +114,8 @@ class Flows:
     ) -> None:
         """Record sources that the caller gives."""
         name = str(TableName.parse(target))
-        flow = {"by": "declared", "target": name, "files": list(files), "tables": dict(tables)}
+        shown = [without_credentials(path) for path in files]
+        flow = {"by": "declared", "target": name, "files": shown, "tables": dict(tables)}
         self._found.append(flow)
 
     def on_branch(self, target: str, branch: str) -> None:
