@@ -24,6 +24,8 @@ from lakeward.storage.outside import MANIFEST, Outside, outside
 Progress = Callable[[int, int | None], None]
 _OPEN: Final = 64
 """How many files, one for each partition, are open at a time."""
+_WAITING_BYTES: Final = 256 << 20
+"""How much memory the rows of all open files may take before they are written as row groups."""
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -254,6 +256,7 @@ class _Writing:
                 room = rows.num_rows - start if most is None else most - file.rows
                 part = rows.slice(start, room)
                 file.write(part)
+                self._bound_memory()
                 start += part.num_rows
                 if most is not None and file.rows >= most:
                     self._close(directory)
@@ -270,6 +273,11 @@ class _Writing:
         """Close open files without adding them to the export."""
         for _, file in self._open.values():
             file.abandon()
+
+    def _bound_memory(self) -> None:
+        files = [file for _, file in self._open.values()]
+        while sum(f.waiting_bytes for f in files) > _WAITING_BYTES:
+            max(files, key=lambda f: f.waiting_bytes).flush()
 
     def _file(self, directory: str) -> ExportedFile:
         known = self._open.pop(directory, None)

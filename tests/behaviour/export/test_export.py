@@ -79,6 +79,18 @@ def test_partitions_and_files_of_so_many_rows(shop: lw.Lake, tmp_path: Path) -> 
     assert rows == [(1, "a"), (2, "b/c"), (3, None), (4, "a")]
 
 
+@pytest.mark.one_pair
+def test_rows_of_many_partitions_do_not_wait_in_memory(
+    shop: lw.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeward.read.export._WAITING_BYTES", 0)
+    target = tmp_path / "out"
+    shop.table("sales.orders").export(target, partition_by=["region"])
+    (file,) = (target / "region=a").iterdir()
+    assert pq.ParquetFile(file).metadata.num_row_groups == 2
+    assert sorted(pq.read_table(file, partitioning=None)["id"].to_pylist()) == [1, 4]
+
+
 def test_all_tables_are_exported_at_one_cut(shop: lw.Lake, tmp_path: Path) -> None:
     with shop.snapshot(at="begun") as cut:
         done = cut.export(tmp_path / "all")

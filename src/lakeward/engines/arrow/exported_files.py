@@ -40,6 +40,16 @@ class ExportedFile:
         self._writer.write_batch(batch)
         self.rows += batch.num_rows
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of memory of rows that wait until their row group is large enough."""
+        return self._writer.waiting_bytes if isinstance(self._writer, _Parquet) else 0
+
+    def flush(self) -> None:
+        """Write the waiting rows as a row group."""
+        if isinstance(self._writer, _Parquet):
+            self._writer.flush()
+
     def close(self) -> tuple[int, str]:
         """Finish the file; return its size in bytes and the SHA-256 of its content."""
         self._writer.close()
@@ -116,24 +126,24 @@ class _Parquet:
         self._schema = schema
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
-        self._rows = self._bytes = 0
+        self._rows = self.waiting_bytes = 0
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
-            self._flush()
+        self.waiting_bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self.waiting_bytes >= _GROUP_BYTES:
+            self.flush()
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._opened(self._schema.empty_table()).close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._waiting:
             rows = pa.Table.from_batches(self._waiting)
             self._opened(rows).write_table(rows, self._rows)
-            self._waiting, self._rows, self._bytes = [], 0, 0
+            self._waiting, self._rows, self.waiting_bytes = [], 0, 0
 
     def _opened(self, rows: pa.Table) -> pq.ParquetWriter:
         if self._writer is None:
