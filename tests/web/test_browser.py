@@ -16,6 +16,7 @@ import lakeward as lw
 from tests.support.browser import walk
 from tests.support.servers import Unobtainable
 from tests.support.service import Service, listed
+from tests.web.test_runs import BUNDLE, keep
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TABS = ("", "/compare", "/schema", "/policy", "/rows", "/layout", "/health", "/lineage", "/quality")
@@ -49,7 +50,8 @@ def test_every_page_is_right_in_a_browser(tmp_path: Path) -> None:
             tx.sql("INSERT INTO gold.markets SELECT country FROM gold.by_country WHERE orders > 1")
         table = max(lake.tables(), key=lambda t: t.version).name
         newest = lake.transactions(limit=1)[0].transaction_id
-        values = {"{table}": table, "{transaction_id}": newest}
+        keep(lake, newest, "failed", {**BUNDLE, "run": newest})
+        values = {"{table}": table, "{transaction_id}": newest, "{run}": newest}
         pages: list[tuple[str, str | None]] = []
         for method, path, need in listed(service):
             is_page = method == "GET" and not path.startswith(("/api", "/iceberg"))

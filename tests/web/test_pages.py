@@ -110,7 +110,7 @@ def test_every_link_leads_to_a_page_that_is_safe(hostile: Service) -> None:
             found = [urljoin(path, link) for link in links.found if "/optimize" not in link]
             ahead += [link for link in found if not link.endswith("/login")]
     pages = {p.partition("?")[0] for p in seen}
-    assert {"/", "/health", "/transactions", "/jobs", "/audit", "/search"} <= pages
+    assert {"/", "/health", "/transactions", "/jobs", "/audit", "/quality", "/search"} <= pages
     tabs = (
         "",
         "/compare",
@@ -319,6 +319,38 @@ def test_quality_is_shown_with_its_series(own: Service) -> None:
     assert [(m["name"], m["passed"]) for m in records["measurements"]] == [("few rows", False)]
     growth = client.get("/api/v1/tables/sales.orders/growth").json()["versions"]
     assert [g["rows"] for g in growth][-2:] == [5, 6]
+
+
+def test_quality_of_the_lake_has_levels_expectations_and_samples_of_violations(
+    own: Service,
+) -> None:
+    lake = own.lake
+    for name in ("sales.orders", "gold.secret_plans"):
+        lake.set_policy(name, {"expectations": {"few": {"measure": "rows", "max": 4}}})
+    # Expectations hold for versions that are committed after they were set.
+    lake.table("sales.orders").append(orders(6))
+    lake.table("gold.secret_plans").append(pa.table({"id": [1]}))
+    lake.table("sales.orders").quality()
+    lake.set_service_level(
+        "fresh orders", {"objective": "freshness", "table": "sales.orders", "max": "1h"}
+    )
+    with pytest.raises(ConstraintViolation):
+        lake.table("sales.orders").append(orders(-77))
+
+    def text(tables: str) -> str:
+        found = own.as_("reader", tables=tables).get("/quality", headers=BROWSER)
+        assert found.status_code == 200, found.text
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", found.text))
+
+    whole = text("*")
+    assert "fresh orders sales.orders" in whole
+    assert "not met" in whole
+    assert "gold.secret_plans" in whole
+    assert "id = -77 , region = eu" in whole
+    some = text("gold.*")
+    assert "gold.secret_plans" in some
+    assert "sales.orders" not in some
+    assert "-77" not in some
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import lakeward as lw
@@ -59,4 +60,30 @@ def test_a_run_links_to_its_transaction_if_it_has_one(own: Service) -> None:
     assert f'href="/transactions/{made}"' in page
     assert client.get(f"/transactions/{made}").status_code == 200
     assert "failed-at-on" in page
+    assert 'href="/runs/failed-at-once"' in page
     assert "/transactions/failed-at-once" not in page
+
+
+def test_the_page_of_a_run_has_its_steps_inputs_versions_and_error(own: Service) -> None:
+    step = {"table": "sales.totals", "mode": "append", "rows": 1234, "seconds": 0.25}
+    step |= {"dropped": {"positive": 3}, "warned": {}}
+    read = {"source": "orders", "table": "sales.orders", "since": 0, "versions": [1, 2]}
+    inputs = [*BUNDLE["inputs"], read]
+    keep(own.lake, "late", "failed", {**BUNDLE, "steps": [step], "inputs": inputs, "attempts": 3})
+    keep(own.lake, "bare", "failed", {"started": BUNDLE["started"]})
+    client = own.as_("reader")
+
+    page = client.get("/runs/late", headers={"accept": "text/html"})
+
+    assert page.status_code == 200, page.text
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.text))
+    assert "3 attempts" in text
+    assert "is broken, 1/2 read." in text
+    assert "/srv/landing" not in text
+    assert "sales.totals append 1,234 3 0 0.250" in text
+    assert "orders sales.orders 1, 2" in text
+    assert "/tables/sales.totals/compare?to=1" in page.text
+    assert client.get("/runs/bare", headers={"accept": "text/html"}).status_code == 200
+    assert client.get("/runs/late?format=json").json()["run"]["attempts"] == 3
+    assert client.get("/runs/none").status_code == 404
+    assert own.as_("reader", tables="sales.*").get("/runs/late").status_code == 403

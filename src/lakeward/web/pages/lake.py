@@ -1,4 +1,4 @@
-"""Pages about the whole lake: transactions and locks, maintenance, audit."""
+"""Pages about the whole lake: transactions and locks, maintenance, pipelines, quality, audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from lakeward.web.access import By, needs
 from lakeward.web.answers import Cursor
 from lakeward.web.lists import page_after
 from lakeward.web.pages.rendering import page
-from lakeward.web.seen import seen_jobs, seen_runs, seen_tags, seen_transaction, seen_transactions
+from lakeward.web.seen import (
+    seen_jobs,
+    seen_levels,
+    seen_quality,
+    seen_run,
+    seen_runs,
+    seen_tags,
+    seen_transaction,
+    seen_transactions,
+    seen_violations,
+)
 
 router = APIRouter(include_in_schema=False)
 Name = Annotated[str | None, Query(max_length=300)]
@@ -47,6 +57,25 @@ def jobs(request: Request, by: By, table: Name = None) -> Response:
         "of_table": table,
     }
     return page(request, "jobs", records)
+
+
+@router.get("/runs/{run}")
+@needs(Role.READER, everything=True)
+def run(request: Request, by: By, run: str) -> Response:
+    """Show a run of a pipeline: its steps, inputs and versions, and the error if it failed."""
+    return page(request, "run", {"run": seen_run(by, run)})
+
+
+@router.get("/quality")
+@needs(Role.READER)
+def quality(request: Request, by: By) -> Response:
+    """Show the service levels, the last measured expectations of tables, and the violations."""
+    records = {
+        "levels": seen_levels(by),
+        "tables": seen_quality(by, _SHOWN),
+        "violations": seen_violations(by, _SHOWN),
+    }
+    return page(request, "lake_quality", records)
 
 
 @router.get("/audit")
