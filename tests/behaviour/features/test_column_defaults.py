@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lakeward as lw
-from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.errors import InvalidExpression, InvalidInput, UnsupportedFeature
 from tests.behaviour.lakes import unchanged
 from tests.support.delta_rows import published
 
@@ -100,3 +100,15 @@ def _replace_default(table: lw.Table, text: str) -> None:
     before = "TIMESTAMP '2026-01-31 10:00:00Z'"
     assert before in log.read_text()
     log.write_text(log.read_text().replace(before, text))
+
+
+@pytest.mark.one_pair
+@pytest.mark.parametrize("text", ["'many'", "3000000000", "1.5"])
+def test_a_default_that_its_column_cannot_hold_is_refused_with_what_would_work(
+    lake: lw.Lake, text: str
+) -> None:
+    table = lake.create("t", "id int64")
+    with pytest.raises(InvalidExpression, match="Column n is int32") as refused:
+        table.alter().add_column("n", "int32", default=text).commit()
+    assert refused.value.hint == "Write a literal that int32 can hold."
+    assert table.version == 0

@@ -55,3 +55,40 @@ def test_a_table_with_generated_columns_is_not_replaced(lake: lw.Lake) -> None:
         lake.transaction() as tx,
     ):
         tx.sql("CREATE OR REPLACE TABLE t (n bigint)")
+
+
+def test_older_statements_are_not_reported_when_a_column_is_renamed(
+    lake: lw.Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.create("t", "id int64, b string")
+    with lake.transaction() as tx:
+        tx.sql("ALTER TABLE t ALTER COLUMN b FIRST")
+        tx.sql("INSERT INTO t SELECT 'x', 1")
+    with lake.transaction() as tx:
+        tx.sql("ALTER TABLE t RENAME COLUMN b TO c")
+    assert caplog.messages == []
+
+
+@pytest.mark.one_pair
+@pytest.mark.parametrize(
+    ("statement", "instead"),
+    [
+        ("VACUUM t", "table.vacuum"),
+        ("OPTIMIZE t", "table.optimize"),
+        ("UNDROP TABLE t", "lake.undrop"),
+        ("COMMIT;", "when its block ends"),
+        ("ROLLBACK", "tx.rollback"),
+        ("USE sales", "full name"),
+    ],
+)
+def test_what_may_not_run_is_refused_with_what_to_do(
+    lake: lw.Lake, statement: str, instead: str
+) -> None:
+    lake.create("t", "id int64")
+    with (
+        unchanged(lake),
+        pytest.raises(UnsupportedFeature) as refused,
+        lake.transaction() as tx,
+    ):
+        tx.sql(statement)
+    assert instead in str(refused.value.hint)

@@ -17,6 +17,7 @@ from lakeward.engines.spark.statement import Created, Form, Kind, Qualifier, Sta
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.clauses import check_clauses
 from lakeward.model.expressions.where import reason
+from lakeward.model.quietly import quiet_parser
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -45,7 +46,7 @@ _WORDS: Final = {
     "REORG": "Write OPTIMIZE, which is part of the transaction.",
     "REPLACE": "Write CREATE OR REPLACE TABLE.",
     "RESTORE": "Bring the older version back with lake.table(…).restore(…), or lake.restore.",
-    "UNDROP": "A table that was dropped is taken in again with lake.adopt.",
+    "UNDROP": "Bring a dropped table back with lake.undrop(name) or `lakeward undrop`.",
 }
 """Why statements that begin with these words are refused, whatever follows."""
 _DIRECTORY: Final = re.compile(r"\s*insert\s+overwrite\s+(local\s+)?directory\b", re.IGNORECASE)
@@ -95,25 +96,19 @@ def checked_expression(text: str) -> str:
 
 
 def _tree(text: str) -> exp.Expr:
-    import logging
-
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    # It warns of statements that it cannot parse, which are refused below anyway.
-    quiet = logging.getLogger("sqlglot")
-    level = quiet.level
-    quiet.setLevel(logging.CRITICAL)
     try:
-        found = [t for t in sqlglot.parse(text, dialect=DIALECT) if _says(t)]
+        # It warns of statements that it cannot parse, which are refused below anyway.
+        with quiet_parser():
+            found = [t for t in sqlglot.parse(text, dialect=DIALECT) if _says(t)]
     except (SqlglotError, RecursionError) as error:
         nested = isinstance(error, RecursionError)
         said = "it is nested too deeply" if nested else reason(error)
         what = f"The statement cannot be understood: {said}."
         hint = f"The statement begins with `{text.strip()[:_SHOWN]}`."
         raise InvalidInput(what, hint=hint) from error
-    finally:
-        quiet.setLevel(level)
     if len(found) != 1:
         what = f"{len(found)} statements were given at once."
         raise InvalidInput(what, hint="Call tx.sql once for each.")

@@ -6,9 +6,7 @@ are bound. Statements that would change something are refused.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,6 +16,7 @@ from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model import parameters
 from lakeward.model.expressions.where import reason
 from lakeward.model.parameters import Params, Place
+from lakeward.model.quietly import quiet_parser
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -179,7 +178,7 @@ def parsed(text: str) -> exp.Expr:
     import sqlglot
 
     try:
-        with _quietly():
+        with quiet_parser():
             trees = [t for t in sqlglot.parse(text, dialect=DIALECT) if t is not None]
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         what = f"The statement is not valid SQL: {reason(error)}."
@@ -196,17 +195,6 @@ def is_query(text: str) -> bool:
     from sqlglot import exp
 
     return isinstance(parsed(text), exp.Query | exp.Values)
-
-
-@contextmanager
-def _quietly() -> Generator[None]:
-    """Suppress the parser's log message for an unknown statement; an error reports it."""
-    logger = logging.getLogger("sqlglot")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def check_reads_only(tree: exp.Expr) -> None:

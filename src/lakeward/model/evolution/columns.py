@@ -293,7 +293,14 @@ def literal(text: str | None, field: Field, path: str) -> Value:
     if not isinstance(field.type, Primitive | Decimal):
         what = f"Column {path} is {field.type}, which has no default."
         raise InvalidInput(what, hint="Leave the default out.", column=path)
-    found = parse_value(text, _no_columns, field)
+    try:
+        found = parse_value(text, _no_columns, field)
+    except InvalidExpression as error:
+        if error.facts.get("column") is None:
+            raise
+        # The hint for an expression, a CAST, would not help: a default is a literal.
+        hint = f"Write a literal that {field.type} can hold."
+        raise InvalidExpression(error.what, hint=hint, column=path) from None
     is_finite = not isinstance(found, Literal) or not (
         isinstance(found.value, float) and not math.isfinite(found.value)
     )

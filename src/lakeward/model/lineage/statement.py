@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.model.lineage.origin import Origin
 from lakeward.model.lineage.query import ROWS_OF, Answer, Ref, Tables, Unknown, analysed
+from lakeward.model.quietly import quiet_parser
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -76,7 +77,8 @@ def statement_lineage(
     from sqlglot.errors import SqlglotError
 
     try:
-        tree = sqlglot.parse_one(text, dialect=dialect)
+        with quiet_parser():
+            tree = sqlglot.parse_one(text, dialect=dialect)
     except SqlglotError:
         return None
     if not isinstance(tree, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Create):

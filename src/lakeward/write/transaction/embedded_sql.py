@@ -58,6 +58,14 @@ if TYPE_CHECKING:
 
 _MOST: Final = 10_000
 """The most distinct values of a subquery in IN."""
+_INSTEAD: Final = {
+    "OPTIMIZE": "Call table.optimize() outside of the transaction, or use Spark.",
+    "VACUUM": "Call table.vacuum() or `lakeward vacuum`, outside of the transaction.",
+    "COPY": "Read the files with pyarrow and append the rows, or use `lakeward ingest`.",
+    **dict.fromkeys(("BEGIN", "START", "COMMIT"), "It is open, and commits when its block ends."),
+    "ROLLBACK": "Call tx.rollback().",
+    "USE": "Write the full name of each table, such as sales.orders.",
+}
 
 
 class EmbeddedSql:
@@ -95,8 +103,9 @@ class EmbeddedSql:
                 return self._delete(tree)
             case exp.Merge():
                 return self._merge(tree, evolves=plain is not None)
-        kind = f"{text.split(maxsplit=1)[0].upper()} statements"
-        raise _unknown(kind)
+        word = text.split(maxsplit=1)[0].upper().rstrip(";")
+        kind = f"{word} statements"
+        raise _unknown(kind, _INSTEAD.get(word))
 
     def _tree(self, text: str, args: Params | None) -> exp.Expr:
         """Parse the statement, with literals in place of parameters."""
@@ -381,9 +390,10 @@ class EmbeddedSql:
         query.replace(literal(values[0] if values else None))
 
 
-def _unknown(kind: str) -> UnsupportedFeature:
+def _unknown(kind: str, instead: str | None = None) -> UnsupportedFeature:
     what = (
         f"Without Spark a transaction runs queries, changes and definitions of tables; not {kind}."
     )
-    hint = "Spark runs more: lake.transaction(spark=spark). OPTIMIZE is table.optimize()."
-    return UnsupportedFeature(what, hint=hint)
+    return UnsupportedFeature(
+        what, hint=instead or "Spark runs more: lake.transaction(spark=spark)."
+    )
