@@ -32,6 +32,7 @@ def _tables() -> dict[str, pa.Table]:
         "i": pa.array([5, None] * 5, pa.int32()),
         "b": pa.array([True, False, None, True, False] * 2),
         "st": pa.array([{"x": v} for v in _FLOATS], pa.struct([("x", pa.float64())])),
+        "ts": pa.array([n * 10**6 for n in range(10)], pa.timestamp("us", "UTC")),
     }
     return {
         "t": pa.table({"k": keys, "i": spread, "tags": tags}),
@@ -75,12 +76,22 @@ def _rows(table: pa.Table) -> list[str]:
         "SELECT mad(k) FROM t LIMIT 1",
         "SELECT histogram(k) FROM t LIMIT 1",
         "SELECT k FROM t ORDER BY k LIMIT 20%",
+        # The order is by the column with the new name.
+        "SELECT * RENAME (i AS k, k AS i) FROM t ORDER BY k LIMIT 3",
     ],
 )
 def test_rows_that_conditions_exclude_still_count_in_duckdb(
     queried: dict[str, Any], text: str
 ) -> None:
     assert queried["lake"](text, "duckdb") == queried["duckdb"](text)
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_the_first_rows_by_a_column_that_the_query_replaces(
+    queried: dict[str, Any], engine: str
+) -> None:
+    text = "SELECT * REPLACE (-k AS k) FROM t ORDER BY k LIMIT 3"
+    assert queried["lake"](text, engine) == queried[engine](text)
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
@@ -115,6 +126,18 @@ def test_nan_is_compared_as_the_engine_does(queried: dict[str, Any], engine: str
     for condition in _CONDITIONS:
         text = f"SELECT k FROM fl WHERE {condition}"
         assert queried["lake"](text, engine) == queried[engine](text), condition
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_tables_that_lakeward_reads_are_joined_by_timestamps(
+    queried: dict[str, Any], engine: str
+) -> None:
+    """DuckDB passes the timestamps of the smaller side to the dataset of the other one."""
+    for text in (
+        "SELECT a.k, b.k FROM fl a JOIN fl b ON a.ts = b.ts WHERE b.k < 3",
+        "SELECT k FROM fl WHERE ts IN (SELECT ts FROM fl WHERE k > 6)",
+    ):
+        assert queried["lake"](text, engine) == queried[engine](text), text
 
 
 @pytest.mark.timeout(60)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -39,6 +40,11 @@ def connected() -> Any:
     """Return a connection to a new database in memory; raise `MissingExtra`."""
     connection = _library().connect()
     connection.execute("SET TimeZone = 'UTC'")
+    if find_spec("pytz") is None:
+        with suppress(_library().Error):  # older ones have no such filters
+            # A join passes the values of its smaller side to a dataset as a list. For a list of
+            # timestamps DuckDB needs pytz; without the list it still passes their range.
+            connection.execute("SET GLOBAL dynamic_or_filter_threshold = 0")
     return connection
 
 

@@ -105,13 +105,16 @@ def _look(
 def _reads_by_place(tree: exp.Expr) -> bool:
     """Return whether a query depends on rows that its conditions exclude, or renames columns.
 
-    Such are samples, ASOF and POSITIONAL joins, PIVOT, and tables with a list of new column names.
+    Such are samples, ASOF and POSITIONAL joins, PIVOT, tables with a list of new column names, and
+    `* REPLACE` and `* RENAME`, to whose columns ORDER BY refers.
     """
     from sqlglot import exp
 
     if tree.find(exp.TableSample, exp.Pivot) is not None:
         return True
     if any(str(j.method or "").upper() not in ("", "NATURAL") for j in tree.find_all(exp.Join)):
+        return True
+    if any(s.args.get("replace") or s.args.get("rename") for s in tree.find_all(exp.Star)):
         return True
     return any(table.alias_column_names for table in tree.find_all(exp.Table))
 
