@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+from hashlib import sha1
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -134,6 +136,40 @@ def test_spark_writes_files_of_the_size_and_with_the_statistics_of_the_policy(
         newest = max(lake.table("gold.t").files(), key=lambda f: f.added).file.stats
         assert newest is not None
         assert set(newest.minimum) == {ids["id"]}
+
+
+@pytest.mark.always("delta")
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_spark_writes_the_bloom_filters_of_the_policy(
+    spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        names = ("k", "id", "i", "d")
+        lake.set_policy("gold.*", {"bloom_filters": list(names), "column_mapping": "id"})
+        columns = {"k": "string", "id": "int64", "i": "int32", "d": "date"}
+        for name in ("gold.t", "plain"):
+            lake.create(name, columns, format=table_format)
+        with lake.transaction(spark=spark) as tx:
+            for part in range(3):
+                tx.sql(
+                    f"""CREATE OR REPLACE TEMPORARY VIEW v AS SELECT sha1(string(id)) AS k, id,
+                    int(id) AS i, date_add(DATE'1600-01-01', int(id)) AS d
+                    FROM range({part}, 150000, 3)"""
+                )
+                tx.sql("INSERT INTO gold.t SELECT /*+ COALESCE(1) */ * FROM v")
+                tx.sql("INSERT INTO plain SELECT /*+ COALESCE(1) */ * FROM v")
+        table, plain = lake.table("gold.t"), lake.table("plain")
+        for number in (7, 70_000, 149_999):
+            key, day = sha1(b"%d" % number).hexdigest(), date(1600, 1, 1) + timedelta(number)
+            values = (f"'{key}'", number, number, f"DATE '{day}'")
+            for name, value in zip(names, values, strict=True):
+                found = table.to_arrow(where=f"{name} = {value}")
+                assert found["id"].to_pylist() == [number], name
+            assert len(table.files(where=f"k = '{key}'")) == 1
+            assert len(plain.files(where=f"k = '{key}'")) == 3
+            if table_format == "delta":
+                assert len(table.files(where=f"id = {number}")) == 1
+        assert not any("bloom" in name for name in table.definition.properties)
 
 
 def _codec(lake: lw.Lake, name: str, path: str) -> str:

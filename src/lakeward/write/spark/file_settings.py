@@ -1,4 +1,4 @@
-"""Settings by which Spark writes files with the codec, size and statistics of a table's policy.
+"""Settings by which Spark writes files as a table's policy says: codec, size, statistics, filters.
 
 Some are settings of the session, and are reset to the user's values when another table is written.
 Others are properties that only the branch has, and are not committed to the table.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakeward.engines.spark.workspace import Workspace
-from lakeward.formats.properties import size_bytes
+from lakeward.formats.properties import ICEBERG_BLOOM, size_bytes
 from lakeward.model.definition import Definition
 from lakeward.model.policy.policy import Policy
 from lakeward.model.schema import Schema
@@ -23,6 +23,7 @@ _CODECS: Final = {
 }
 """Spark's names of the codecs that every Spark has, by the names in policies."""
 _DELTA: Final = "spark.databricks.delta."
+_BLOOM: Final = "parquet.bloom.filter"
 _MEGABYTE: Final = 2**20
 _MEASURED_BYTES: Final = 2**20
 """The least size of a table from which the average size of its rows is computed."""
@@ -70,6 +71,21 @@ def of_delta(policy: Policy, row_bytes: float) -> dict[str, str]:
     return out
 
 
+def blooms_of_delta(policy: Policy, definition: Definition, stored: Schema) -> dict[str, str]:
+    """Return the session settings by which Spark writes a Delta table with Bloom filters.
+
+    Parquet leaves the filter of a column out where a dictionary has all values, so its columns get
+    none. Filters are as large as the values need. `stored` has the names of columns in files.
+    """
+    own = definition.schema.by_name
+    names = [stored.by_id[own[n].id].name for n in policy.bloom_filters or () if n in own]
+    if not names:
+        return {}
+    out = {f"{_BLOOM}.adaptive.enabled": "true"}
+    out |= {f"{_BLOOM}.enabled#{name}": "true" for name in names}
+    return out | {f"parquet.enable.dictionary#{name}": "false" for name in names}
+
+
 def row_bytes(schema: Schema, totals: Totals | None) -> float:
     """Return the estimated bytes of a row in files: the table's average so far, or by its types."""
     if totals is not None and totals.rows and totals.bytes >= _MEASURED_BYTES:
@@ -93,7 +109,7 @@ def branch_of_delta(policy: Policy, definition: Definition) -> dict[str, str]:
 
 
 def branch_of_iceberg(policy: Policy, definition: Definition) -> dict[str, str]:
-    """Return the properties of an Iceberg branch for file size and columns with statistics."""
+    """Return the properties of an Iceberg branch for file size, statistics and Bloom filters."""
     out: dict[str, str] = {}
     if policy.target_file_size is not None:
         out["write.target-file-size-bytes"] = str(size_bytes(str(policy.target_file_size)))
@@ -101,6 +117,10 @@ def branch_of_iceberg(policy: Policy, definition: Definition) -> dict[str, str]:
     if names is not None:
         out["write.metadata.metrics.default"] = "none"
         out |= {f"write.metadata.metrics.column.{name}": "full" for name in names}
+    blooms = [n for n in policy.bloom_filters or () if n in definition.schema.by_name]
+    if blooms:
+        out["write.parquet.bloom-filter-adaptive-enabled"] = "true"
+        out |= {f"{ICEBERG_BLOOM}{name}": "true" for name in blooms}
     return out
 
 

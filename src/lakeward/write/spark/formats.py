@@ -145,13 +145,17 @@ class DeltaInSpark(SparkFormat):
     takes_vectors: ClassVar[bool] = True
 
     def session_settings(self, policy: Policy, member: Member) -> dict[str, str]:
-        """Return the settings for the codec and the size of files, and for checks of partitions."""
+        """Return the settings for codec, size and filters of files, and checks of partitions."""
         size = 0.0
         if policy.target_file_size is not None:
             totals = None if member.change.is_new else member.seen().totals()
             size = file_settings.row_bytes(member.change.definition.schema, totals)
         found = file_settings.of_delta(policy, size)
-        return found | partition_settings(member.change.definition)
+        definition = member.change.definition
+        if policy.bloom_filters:
+            stored = format_of(member.change.head).stored(definition).schema
+            found |= file_settings.blooms_of_delta(policy, definition, stored)
+        return found | partition_settings(definition)
 
     def branch_settings(self, policy: Policy, definition: Definition) -> dict[str, str]:
         """Return the properties for the columns with statistics, and checks of partitions."""
@@ -248,7 +252,7 @@ class IcebergInSpark(SparkFormat):
         return file_settings.of_iceberg(policy)
 
     def branch_settings(self, policy: Policy, definition: Definition) -> dict[str, str]:
-        """Return the properties for the size of files and the columns with statistics."""
+        """Return the properties for the size of files, and columns with statistics and filters."""
         return file_settings.branch_of_iceberg(policy, definition)
 
     def to_read(self, name: TableName) -> Relation:
