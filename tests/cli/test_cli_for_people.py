@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from lakeward.cli.commands.pipelines import _StepPrinter
 from lakeward.cli.output.counted import Counted
 from lakeward.cli.output.progress import bar
 from lakeward.cli.output.text_form import TextOutput
+from lakeward.cli.output.words import grid, in_zone, moment
 from lakeward.engines.arrow.remote import RemoteFile
 from lakeward.model.progress import counted, reported
 from lakeward.pipeline import StepResult
@@ -88,6 +90,28 @@ def test_sizes_on_disk_are_shown_beside_live_ones(tmp_path: Path, merge_on_read:
     assert (found["bytes"] == found["disk_bytes"]) == merge_on_read
     assert "on disk" in tell("tables", "--lake", tmp_path)
     assert "with the files of older versions" in tell("show", "t", "--lake", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (100, ["t       3,000,000   2026-01-02T03:04:05.678+01:00   2026-01-02T03"]),
+        (64, ["t     3,000,000 2026-01-02T03:04:05.678+01:00 2026-01-02T03"]),
+        (46, ["t     3,000,000 2026-01-02     2026-01-02T03", "03:04:05.678", "+01:00"]),
+    ],
+)
+def test_a_narrow_terminal_breaks_times_between_their_parts_and_no_number(
+    width: int, lines: list[str]
+) -> None:
+    when = datetime(2026, 1, 2, 3, 4, 5, 678_000, timezone(timedelta(hours=1)))
+    out = io.StringIO()
+    with in_zone(when.tzinfo):
+        row = ["t", "3,000,000", moment(when), "2026-01-02T03"]
+    Console(file=out, width=width).print(
+        grid(["table", "rows", "committed", "a text"], [row], right=("rows",))
+    )
+    shown = [line.strip() for line in out.getvalue().splitlines() if line.strip()][2:]
+    assert shown == lines
 
 
 def test_flags_are_shown_as_flags() -> None:

@@ -14,7 +14,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final, Literal
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -23,8 +23,40 @@ from lakeward.model.records import to_json
 WARNING: Final = "magenta"
 """A colour that is legible on light and dark backgrounds; yellow is not."""
 _LONGEST: Final = 200
+_UNBOUNDED: Final = 100_000
 _zone: ContextVar[tzinfo | None] = ContextVar("zone", default=None)
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+class Moment(str):
+    """A time as text, by which a grid knows where it may be broken."""
+
+    __slots__ = ()
+
+
+class Grid(Table):
+    """A table of rows; if the terminal is too narrow, columns are closer and times are broken."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the table for the width of the terminal."""
+        if self._is_too_wide(console, options):
+            self.padding = 0
+        if self._is_too_wide(console, options):
+            for column in self.columns:
+                broken = [c.broken() if isinstance(c, _MomentText) else c for c in column.cells]
+                column._cells = broken
+        yield from super().__rich_console__(console, options)
+
+    def _is_too_wide(self, console: Console, options: ConsoleOptions) -> bool:
+        unbounded = options.update(max_width=_UNBOUNDED)
+        return self.__rich_measure__(console, unbounded).maximum > options.max_width
+
+
+class _MomentText(Text):
+    def broken(self) -> Text:
+        """Return date, time and zone as words, between which a line may end."""
+        date, _, time = self.plain.partition("T")
+        return Text(f"{date} {time[:12]} {time[12:]}".replace(" Z", "Z"))
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -82,7 +114,7 @@ def moment(when: datetime | None) -> str:
     if when is None:
         return "–"
     local = when.astimezone(_zone.get())
-    return local.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Moment(local.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
 
 
 @contextmanager
@@ -108,13 +140,19 @@ def grid(
         rows: Cells.
         right: Headings of columns of numbers.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for name in columns:
         justify: Literal["left", "right"] = "right" if name in right else "left"
         table.add_column(Text(printable(name)), justify=justify, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(c)) if isinstance(c, str) else c for c in row))
+        table.add_row(*map(_in_grid, row))
     return table
+
+
+def _in_grid(value: RenderableType) -> RenderableType:
+    if isinstance(value, Moment):
+        return _MomentText(value)
+    return Text(printable(value)) if isinstance(value, str) else value
 
 
 def facts(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
