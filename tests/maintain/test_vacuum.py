@@ -438,6 +438,8 @@ def test_nothing_outside_of_the_table_is_deleted_whatever_links_say(
 def test_a_dropped_table_comes_back_until_its_grace_period_is_over(lake: lw.Lake) -> None:
     table = grown(lake)
     place = on_disk(table.location)
+    with pytest.raises(TableNotFound, match="No dropped table is left"):
+        lake.undrop("nonsense")
     lake.drop("t")
     lake.vacuum()
     lake.undrop("t")

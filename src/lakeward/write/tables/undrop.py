@@ -98,4 +98,5 @@ def _newest_dropped(session: Session, name: TableName) -> Head:
         if head.name == name:
             return head
     what = f"No table {name} was dropped."
-    raise TableNotFound(what, hint=hint_for_unknown(name, (h.name for h in known)), table=str(name))
+    hint = hint_for_unknown(name, (h.name for h in known)) if known else "No dropped table is left."
+    raise TableNotFound(what, hint=hint, table=str(name))
