@@ -143,5 +143,5 @@ def size_bytes(text: str, name: str = TARGET_FILE_SIZE) -> int:
 
 def foreign_property(key: str, table: str, owner: str) -> InvalidInput:
     """Return the error for a property of another format, which would have no effect."""
-    what = f"Property {key} is for {owner} tables, and this is to be a {table} table."
+    what = f"Property {key} is for {owner} tables, and has no meaning for {table} tables."
     return InvalidInput(what, hint=f"Leave it out. {_ALIKE}", property=key)

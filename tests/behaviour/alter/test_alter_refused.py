@@ -201,15 +201,17 @@ def test_limits_of_snapshots_are_set_and_checked(shared_lake: lw.Lake, name: str
 
 @pytest.mark.formats("iceberg")
 @pytest.mark.parametrize(
-    "key", ["delta.appendOnly", "lakeward.columns", "format-version", "comment"]
+    "key", ["delta.nosuch", "delta.appendOnly", "lakeward.columns", "format-version", "comment"]
 )
 def test_properties_that_are_not_iceberg_s_are_refused(
     shared_lake: lw.Lake, new_name: Callable[[], str], key: str
 ) -> None:
     table = table_of(id="int64").make(shared_lake, new_name(), format="iceberg")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput) as refused:
         table.alter().set_property(key, "1").commit()
     assert table.version == 0
+    if key == "delta.nosuch":
+        assert "is for Delta tables, and has no meaning for Iceberg tables" in refused.value.what
 
 
 @pytest.mark.formats("delta")
