@@ -35,6 +35,7 @@ class Place(NamedTuple):
     start: int
     end: int
     key: str | int
+    is_excluded: bool = False  # it follows NOT IN
 
 
 def places(tokens: Sequence[Token]) -> list[Place]:
@@ -44,7 +45,9 @@ def places(tokens: Sequence[Token]) -> list[Place]:
     for n, token in enumerate(tokens):
         name = token.token_type.name
         if name == "PLACEHOLDER":
-            found.append(Place(token.start, token.end + 1, count))
+            found.append(
+                Place(token.start, token.end + 1, count, _is_excluded(tokens[max(n - 3, 0) : n]))
+            )
             count += 1
             continue
         following = tokens[n + 1] if n + 1 < len(tokens) else None
@@ -55,8 +58,14 @@ def places(tokens: Sequence[Token]) -> list[Place]:
         if name == "COLON" and n and not _may_follow(tokens[n - 1], token):
             continue
         key = int(following.text) - 1 if following.text.isdecimal() else following.text
-        found.append(Place(token.start, following.end + 1, key))
+        found.append(
+            Place(token.start, following.end + 1, key, _is_excluded(tokens[max(n - 3, 0) : n]))
+        )
     return found
+
+
+def _is_excluded(before: Sequence[Token]) -> bool:
+    return [t.token_type.name for t in before] == ["NOT", "IN", "L_PAREN"]
 
 
 def with_literals(text: str, params: Params | None, tokens: Sequence[Token]) -> str:
@@ -118,8 +127,22 @@ def given(found: Sequence[Place], params: Params | None) -> list[tuple[Place, An
     """Return each parameter with its value.
 
     Raises:
-        InvalidInput: A value is missing, or there are more values than parameters.
+        InvalidInput: A value is missing, there are more values than parameters, or a list after
+            NOT IN is empty.
     """
+    pairs = _paired(found, params)
+    for place, value in pairs:
+        if place.is_excluded and is_list(value) and not len(value):
+            what = f"The list for {_shown(place)} is empty, and NOT IN needs a value."
+            raise InvalidInput(what, hint="Leave out the condition: it holds for all rows.")
+    return pairs
+
+
+def _shown(place: Place) -> str:
+    return f":{place.key}" if isinstance(place.key, str) else f"parameter {place.key + 1}"
+
+
+def _paired(found: Sequence[Place], params: Params | None) -> list[tuple[Place, Any]]:
     params = checked(params)
     if isinstance(params, Mapping):
         known = {str(k): v for k, v in params.items()}

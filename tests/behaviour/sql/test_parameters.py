@@ -72,6 +72,19 @@ def test_each_value_finds_its_own_row(lake: lw.Lake, table: lw.Table, engine: st
     many = lake.sql("SELECT k FROM t WHERE s IN (:all)", {"all": HOSTILE}, engine=engine)
     assert len(many) == len(HOSTILE)
     assert len(lake.sql("SELECT k FROM t WHERE s IN (:none)", {"none": []}, engine=engine)) == 0
+    with pytest.raises(InvalidInput, match="The list for :none is empty"):
+        lake.sql("SELECT k FROM t WHERE s NOT IN (:none)", {"none": []}, engine=engine)
+
+
+def test_an_empty_list_after_not_in_is_refused(lake: lw.Lake, table: lw.Table) -> None:
+    """It became NULL, and NOT IN (NULL) is true for no row."""
+    for where, params in (("s not in (:none)", {"none": ()}), ("s NOT IN (?)", [set()])):
+        with pytest.raises(InvalidInput, match="is empty, and NOT IN needs a value"):
+            table.to_arrow(where=where, params=params)
+        with pytest.raises(InvalidInput, match="is empty, and NOT IN needs a value"):
+            table.delete(where=where, params=params)
+    with pytest.raises(InvalidInput, match="is empty"), lake.transaction() as tx:
+        tx.sql("DELETE FROM t WHERE s NOT IN (:none)", {"none": []})
 
 
 def test_conditions_take_values_too(lake: lw.Lake, table: lw.Table) -> None:
