@@ -26,6 +26,9 @@ _OPENING: Final = frozenset(
     {"L_PAREN", "COMMA", "EQ", "LT", "LTE", "GT", "GTE", "NEQ", "PLUS", "DASH", "STAR", "SLASH"}
 )
 """Tokens after which a parameter may follow without a space."""
+_CLAUSES: Final = frozenset({"WHERE", "HAVING", "QUALIFY", "ON", "WHEN", "SELECT"})
+"""Words after which a condition that is not known to be true is as good as false."""
+_CONNECTIVES: Final = frozenset({"AND", "OR", "COMMA"})
 _LISTED: Final = 10
 
 
@@ -35,7 +38,7 @@ class Place(NamedTuple):
     start: int
     end: int
     key: str | int
-    is_excluded: bool = False  # it follows NOT IN
+    is_negated: bool = False  # it is in a list that NOT applies to
 
 
 def places(tokens: Sequence[Token]) -> list[Place]:
@@ -45,9 +48,7 @@ def places(tokens: Sequence[Token]) -> list[Place]:
     for n, token in enumerate(tokens):
         name = token.token_type.name
         if name == "PLACEHOLDER":
-            found.append(
-                Place(token.start, token.end + 1, count, _is_excluded(tokens[max(n - 3, 0) : n]))
-            )
+            found.append(Place(token.start, token.end + 1, count, _is_negated(tokens[:n])))
             count += 1
             continue
         following = tokens[n + 1] if n + 1 < len(tokens) else None
@@ -58,14 +59,31 @@ def places(tokens: Sequence[Token]) -> list[Place]:
         if name == "COLON" and n and not _may_follow(tokens[n - 1], token):
             continue
         key = int(following.text) - 1 if following.text.isdecimal() else following.text
-        found.append(
-            Place(token.start, following.end + 1, key, _is_excluded(tokens[max(n - 3, 0) : n]))
-        )
+        found.append(Place(token.start, following.end + 1, key, _is_negated(tokens[:n])))
     return found
 
 
-def _is_excluded(before: Sequence[Token]) -> bool:
-    return [t.token_type.name for t in before] == ["NOT", "IN", "L_PAREN"]
+def _is_negated(before: Sequence[Token]) -> bool:
+    """Return whether NOT applies to a condition with the parameter, as in `NOT (k IN (:ids))`."""
+    depth = 0  # of the parentheses between the token and the parameter's own
+    is_other = False  # whether the token belongs to a condition before the parameter's
+    for token in reversed(before):
+        name = token.token_type.name
+        if name == "R_PAREN":
+            depth += 1
+        elif name == "L_PAREN" and depth:
+            depth -= 1
+        elif name == "L_PAREN":
+            is_other = False
+        elif depth:
+            continue
+        elif name in _CLAUSES:
+            return False
+        elif name in _CONNECTIVES:
+            is_other = True
+        elif name == "NOT" and not is_other:
+            return True
+    return False
 
 
 def with_literals(text: str, params: Params | None, tokens: Sequence[Token]) -> str:
@@ -127,13 +145,13 @@ def given(found: Sequence[Place], params: Params | None) -> list[tuple[Place, An
     """Return each parameter with its value.
 
     Raises:
-        InvalidInput: A value is missing, there are more values than parameters, or a list after
-            NOT IN is empty.
+        InvalidInput: A value is missing, there are more values than parameters, or a list is empty
+            that NOT applies to.
     """
     pairs = _paired(found, params)
     for place, value in pairs:
-        if place.is_excluded and is_list(value) and not len(value):
-            what = f"The list for {_shown(place)} is empty, and NOT IN needs a value."
+        if place.is_negated and is_list(value) and not len(value):
+            what = f"The list for {_shown(place)} is empty, and under NOT it needs a value."
             raise InvalidInput(what, hint="Leave out the condition: it holds for all rows.")
     return pairs
 

@@ -76,15 +76,34 @@ def test_each_value_finds_its_own_row(lake: lw.Lake, table: lw.Table, engine: st
         lake.sql("SELECT k FROM t WHERE s NOT IN (:none)", {"none": []}, engine=engine)
 
 
-def test_an_empty_list_after_not_in_is_refused(lake: lw.Lake, table: lw.Table) -> None:
+def test_an_empty_list_under_not_is_refused(lake: lw.Lake, table: lw.Table) -> None:
     """It became NULL, and NOT IN (NULL) is true for no row."""
-    for where, params in (("s not in (:none)", {"none": ()}), ("s NOT IN (?)", [set()])):
-        with pytest.raises(InvalidInput, match="is empty, and NOT IN needs a value"):
+    negated: list[tuple[str, Any]] = [
+        ("s not in (:none)", {"none": ()}),
+        ("s NOT IN (?)", [set()]),
+        ("NOT (k >= 0 AND s IN (:none))", {"none": []}),
+        ("k >= 0 AND NOT s IN (:none)", {"none": []}),
+        ("NOT ((s IN (:none)) OR k < 0)", {"none": []}),
+    ]
+    for where, params in negated:
+        with pytest.raises(InvalidInput, match="is empty, and under NOT it needs a value"):
             table.to_arrow(where=where, params=params)
-        with pytest.raises(InvalidInput, match="is empty, and NOT IN needs a value"):
+        with pytest.raises(InvalidInput, match="is empty, and under NOT it needs a value"):
             table.delete(where=where, params=params)
     with pytest.raises(InvalidInput, match="is empty"), lake.transaction() as tx:
         tx.sql("DELETE FROM t WHERE s NOT IN (:none)", {"none": []})
+
+
+def test_an_empty_list_beside_not_selects_no_row(lake: lw.Lake, table: lw.Table) -> None:
+    none: dict[str, Any] = {"none": []}
+    for where in (
+        "NOT k < 0 AND s IN (:none)",
+        "NOT (k < 0) AND (s IN (:none))",
+        "k IS NOT NULL AND s IN (:none)",
+    ):
+        assert table.to_arrow(where=where, params=none).num_rows == 0
+    query = "SELECT k FROM t WHERE NOT EXISTS (SELECT 1 FROM t AS u WHERE u.s IN (:none))"
+    assert len(lake.sql(query, none)) == table.count()
 
 
 def test_conditions_take_values_too(lake: lw.Lake, table: lw.Table) -> None:
