@@ -17,8 +17,8 @@ import pytest
 
 pytestmark = pytest.mark.xdist_group("call counts")
 MOST = {
-    "append": 765,
-    "append to two tables": 1295,
+    "append": 770,
+    "append to two tables": 1298,
     "append to Iceberg": 4550,
     "read with a condition": 1011,
 }

@@ -42,9 +42,9 @@ class Grid(Table):
         if self._is_too_wide(console, options):
             self.padding = 0
         if self._is_too_wide(console, options):
-            for column in self.columns:
-                broken = [c.broken() if isinstance(c, _MomentText) else c for c in column.cells]
-                column._cells = broken
+            for cell in (cell for column in self.columns for cell in column.cells):
+                if isinstance(cell, _MomentText):
+                    cell.let_break()
         yield from super().__rich_console__(console, options)
 
     def _is_too_wide(self, console: Console, options: ConsoleOptions) -> bool:
@@ -53,10 +53,11 @@ class Grid(Table):
 
 
 class _MomentText(Text):
-    def broken(self) -> Text:
-        """Return date, time and zone as words, between which a line may end."""
+    def let_break(self) -> None:
+        """Make words of date, time and zone, between which a line may end."""
         date, _, time = self.plain.partition("T")
-        return Text(f"{date} {time[:12]} {time[12:]}".replace(" Z", "Z"))
+        if time:
+            self.plain = f"{date} {time[:12]} {time[12:]}".replace(" Z", "Z")
 
 
 def printable(text: str, *, lines: bool = False) -> str:

@@ -25,6 +25,8 @@ _SAMPLED: Final = 100
 
 def files_at_once(files: Sequence[LoggedFile], schema: Schema, names: Sequence[str]) -> int:
     """Return how many of the files are read at a time, for these columns; at least one."""
+    if len(files) < 2:
+        return 1
     some, fields = files[:_SAMPLED], schema.by_name
     width = sum(_width(stored_field_type(fields[n])) for n in names if n in fields)
     held = sum(max(_TIMES_IN_MEMORY * f.size, width * (f.rows or 0)) for f in some)
