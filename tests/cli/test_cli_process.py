@@ -152,6 +152,27 @@ def test_ctrl_c_in_a_finalizer_is_not_ignored() -> None:
     assert (result.stdout, result.stderr) == ("interrupted\n", "")
 
 
+def test_ctrl_c_while_a_module_is_imported_ends_with_the_exit_code(tmp_path: Path) -> None:
+    """`python -m` killed itself by the signal after the program had handled it."""
+    (tmp_path / "interrupted.py").write_text(
+        "import signal, sys\n"
+        "from lakeward.cli.interrupts import forget_interrupt\n"
+        "try:\n"
+        "    exec('signal.raise_signal(signal.SIGINT)')\n"
+        "except KeyboardInterrupt:\n"
+        "    forget_interrupt()\n"
+        "sys.exit(130)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "interrupted"],
+        cwd=tmp_path,
+        check=False,
+        timeout=50,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert result.returncode == 130
+
+
 def _on_a_terminal(arguments: list[str], **environment: str) -> str:
     """What a person sees who runs the program on a terminal."""
     master, slave = pty.openpty()

@@ -1,7 +1,11 @@
-"""Keeps Ctrl-C from getting lost.
+"""Makes Ctrl-C end a command, with its exit code, wherever the command is at that moment.
 
 Python ignores an exception in a finalizer or a callback of a library, and so a `KeyboardInterrupt`
 that arrives there: the program would go on. It is raised again a moment later.
+
+Python also remembers a `KeyboardInterrupt` that passed through the evaluation of a text, as in the
+definition of a data class while a module is imported. `python -m` then ends by the signal, even if
+the exception was handled.
 """
 
 from __future__ import annotations
@@ -33,3 +37,9 @@ def keep_interrupts() -> None:
         again.start()
 
     sys.unraisablehook = hook
+
+
+def forget_interrupt() -> None:
+    """Let the process end with the program's exit code after a handled `KeyboardInterrupt`."""
+    # Python forgets the interrupt when it evaluates the next text.
+    eval("None")  # noqa: S307

@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 from lakeward.cli import exits
 from lakeward.cli.catalogue import Commands
 from lakeward.cli.context import Cli
+from lakeward.cli.interrupts import forget_interrupt
 from lakeward.cli.output.base import Failure
 from lakeward.errors import LakewardError, StorageError
 
@@ -290,6 +291,7 @@ def _usage(error: Exception) -> Failure:
 
 
 def _interrupted(cli: Cli) -> int:
+    forget_interrupt()
     _report(Failure("Interrupted", "Interrupted.", None, {}), cli)
     return exits.INTERRUPTED
 
