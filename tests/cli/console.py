@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,12 +93,17 @@ def make_shop(directory: Path) -> Path:
             constraints={"positive": "amount > 0"},
             comment="what was sold",
         )
+        # Lists show transactions of one millisecond in no order of time.
+        time.sleep(0.002)
         lake.create("audit", {"note": "string"})
+        time.sleep(0.002)
         with lake.transaction(message="first") as tx:
             tx.append("sales.orders", [_order(n) for n in range(30)])
+        time.sleep(0.002)
         with lake.transaction(message="both", transaction_id="both-tables") as tx:
             tx.append("sales.orders", [_order(n) for n in range(30, 40)])
             tx.append("audit", [{"note": "ten more"}])
+        time.sleep(0.002)
         with lake.transaction() as tx:
             tx.delete("sales.orders", where="id < 5")
     return directory

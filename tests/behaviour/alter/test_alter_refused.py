@@ -90,7 +90,7 @@ _REFUSED: list[tuple[str, Ask, str, str]] = [
         "tx.update",
     ),
     ("add untyped", lambda a: a.add_column("x", "text8"), "not a type", "Types:"),
-    ("add bad default", lambda a: a.add_column("x", "int64", default="'a'"), "int64", "CAST"),
+    ("add bad default", lambda a: a.add_column("x", "int64", default="'a'"), "int64", "literal"),
     ("add computed", lambda a: a.add_column("x", "int64", default="id"), "column id", "literal"),
     ("narrow", lambda a: a.change_type("id", "int32"), "not all of its values", "add a column"),
     ("narrow decimal", lambda a: a.change_type("price", "decimal(8,2)"), "values", "more digits"),
