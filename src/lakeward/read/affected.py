@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakeward.context import LakeContext
 from lakeward.log import lineage
+from lakeward.log.codec import dumps
+from lakeward.log.lineage import SourcedCommit
 from lakeward.model.commit import Head
 from lakeward.model.file import LIVE
 from lakeward.model.lineage.graph import Affected, LineageEdge, LineageNode, NodeKind
@@ -31,13 +35,30 @@ def affected(
         if newest is None:
             edges = reading.edges(None, LIVE)
         else:
-            edges = reading.edges_of(lineage.newest(session, newest))
+            edges = reading.edges_of(distinct(lineage.newest(session, newest)))
     found: dict[LineageNode, list[LineageEdge]] = {}
     for edge in reached_columns(own, edges, DOWNSTREAM, None):
         is_own = edge.target.name == own.name and edge.target.column in (own.column, None)
         if not is_own:
             found.setdefault(edge.target, []).append(edge)
     return [_affected(own, target, found[target]) for target in sorted(found)]
+
+
+def distinct(commits: Sequence[SourcedCommit]) -> list[SourcedCommit]:
+    """Return the newest of the commits to a table that have the same flows at other versions.
+
+    A job that repeats its statements would otherwise cost an alteration time for each run.
+    """
+    found: dict[tuple[int, str], SourcedCommit] = {}
+    for commit in commits:
+        flows = [
+            {**flow, "tables": {name: table[0] for name, table in flow["tables"].items()}}
+            if "tables" in flow
+            else flow
+            for flow in commit.flows
+        ]
+        found[commit.table_id, dumps(flows)] = commit
+    return list(found.values())
 
 
 def _affected(own: LineageNode, target: LineageNode, edges: list[LineageEdge]) -> Affected:

@@ -1,4 +1,4 @@
-"""The types of a Parquet file's columns as its pages have them, whoever wrote the file.
+"""The Arrow types of the values that the columns of a Parquet file store.
 
 Arrow's own types, such as dictionaries and views, are only advice in a footer. Spark and Hive write
 moments as INT96, without a zone: they mean UTC.

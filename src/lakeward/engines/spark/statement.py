@@ -98,9 +98,10 @@ class Statement:
         qualifier: Callable[[Qualifier], str | None],
         behind: Callable[[TableRef], int] = lambda ref: ref.end,
     ) -> str:
-        """Return the text with other table names and qualifiers; None keeps what is there.
+        """Return the text with the table names and qualifiers that two functions return.
 
-        A name replaces the text from the start of its reference to the offset `behind`.
+        Where a function returns None, the text stays. A name replaces the text from the start of
+        its reference to the offset `behind`.
         """
         found = [(t.start, behind(t), name(t)) for t in self.tables]
         found += [(q.start, q.end, qualifier(q)) for q in self.qualifiers]
