@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import lakeward as lw
 from lakeward.cli.commands import optimizing
+from lakeward.cli.output.base import Advance
+from lakeward.cli.output.text_form import TextOutput
 from lakeward.errors import StoreError
+from lakeward.maintain import expire
 from lakeward.maintain.optimize import planning
+from lakeward.maintain.vacuum import plan
 from tests.cli.console import ask, run
 from tests.support.s3 import on_disk
 
@@ -41,6 +47,37 @@ def test_exit_codes_of_maintenance(worn: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run("expire", "t", "--retention", "0s", "--force", "--lake", worn).code == 0
     kinds = {j["kind"] for j in ask("jobs", "--lake", worn)["jobs"]}
     assert kinds >= {"optimize", "vacuum", "checkpoint", "expire"}
+
+
+def test_every_command_of_maintenance_takes_the_same_options(
+    worn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "_UNIT_GROUPS", 1)
+    monkeypatch.setattr(plan, "_AT_ONCE", 1)
+    monkeypatch.setattr(expire, "_AT_ONCE", 1)
+    shown: list[int] = []
+
+    @contextmanager
+    def working(_form: TextOutput, _what: str) -> Generator[Advance]:
+        yield lambda done, _total: shown.append(done)
+
+    monkeypatch.setattr(TextOutput, "working", working)
+    with lw.open(worn) as lake:
+        lake.create("u", "n int64").append([{"n": 1}])
+    now = ("--retention", "0s", "--force")
+    for command in (
+        ("optimize", "t"),
+        ("checkpoint",),
+        ("vacuum", "t", *now),
+        ("expire", "t", *now),
+    ):
+        shown.clear()
+        assert ask(*command, "--dry-run", "--lake", worn)["state"] == "planned", command
+        assert run(*command, "--budget", "never", "--lake", worn).code == 2, command
+        first = run(*command, "--budget", "0s", "--lake", worn).code
+        codes = [run(*command, "--budget", "30m", "--lake", worn).code for _ in range(2)]
+        assert (first, codes) == (20, [0, 19]), command
+        assert shown[:2] == [1, 1], command
 
 
 def test_maintain_names_what_failed_and_ends_with_its_code(worn: Path) -> None:

@@ -257,6 +257,10 @@ class Format(LightFormat, Protocol):
         """Write a checkpoint of a version, if the format has them and can write it completely."""
         return
 
+    def last_checkpoint(self, context: LakeContext, head: Head) -> int | None:
+        """Return the version of the newest checkpoint that readers find; None if there is none."""
+        return None
+
     def published(self, head: Head) -> int:
         """Return a version up to which all versions are known to be published."""
         return head.version

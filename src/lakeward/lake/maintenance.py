@@ -58,6 +58,28 @@ class LakeMaintenance:
             progress=progress,
         )
 
+    def checkpoint(
+        self,
+        *,
+        tables: Sequence[str] | None = None,
+        dry_run: bool = False,
+        budget: Length | None = None,
+        progress: Progress | None = None,
+    ) -> Maintained:
+        """Write a checkpoint of the newest version of tables, so that other engines open them fast.
+
+        The table with the most commits since its last checkpoint comes first. Formats without
+        checkpoints are left out.
+
+        Args:
+            tables: Only these tables; None for all that have commits since their last checkpoint.
+            dry_run: Only plan; nothing is changed.
+            budget: Begin no further checkpoint after this time; the next call continues.
+            progress: Called with the number of checkpoints written, and of all.
+        """
+        names = None if tables is None else [TableName.parse(n) for n in tables]
+        return _checkpoint(self._context, names, dry_run=dry_run, budget=budget, progress=progress)
+
     def undrop(self, name: str) -> None:
         """Restore the most recently dropped table of this name, with all its versions.
 
@@ -140,20 +162,25 @@ class TableMaintenance:
             progress=progress,
         )
 
-    def checkpoint(self, *, dry_run: bool = False) -> Maintained:
+    def checkpoint(
+        self,
+        *,
+        dry_run: bool = False,
+        budget: Length | None = None,
+        progress: Progress | None = None,
+    ) -> Maintained:
         """Write a checkpoint of the newest version, so that other engines open the table faster.
 
         For a format without checkpoints it does nothing.
 
         Args:
-            dry_run: Only plan.
+            dry_run: Only plan; nothing is changed.
+            budget: As in `Lake.checkpoint`. One checkpoint is always written, however short it is.
+            progress: Called with the number of checkpoints written, and of all.
         """
-        from lakeward.maintain.expire import checkpoint
-
-        self._context.database.check_writable()
-        with self._context.database.read() as session:
-            head = heads.get(session, self._name)
-        return checkpoint(self._context, head, dry_run=arguments.flag(dry_run, "dry_run"))
+        return _checkpoint(
+            self._context, [self._name], dry_run=dry_run, budget=budget, progress=progress
+        )
 
     def expire(
         self,
@@ -195,6 +222,33 @@ class TableMaintenance:
             budget=time,
             progress=progress,
         )
+
+
+def _checkpoint(
+    context: LakeContext,
+    names: Sequence[TableName] | None,
+    *,
+    dry_run: bool,
+    budget: Length | None,
+    progress: Progress | None,
+) -> Maintained:
+    from lakeward.maintain.checkpoint import checkpoint
+    from lakeward.maintain.jobs import Budget
+
+    time = Budget.of(budget)
+    if not arguments.flag(dry_run, "dry_run"):
+        context.database.check_writable()
+    with context.database.read() as session:
+        every = heads.all_heads(session)
+        chosen = every if names is None else [heads.get(session, n) for n in names]
+    return checkpoint(
+        context,
+        chosen,
+        only_outdated=names is None,
+        dry_run=dry_run,
+        budget=time,
+        progress=progress,
+    )
 
 
 def _vacuum(

@@ -1,4 +1,4 @@
-"""Deletes published metadata that no reader needs any more, and writes checkpoints.
+"""Deletes published metadata that no reader needs any more.
 
 The log has the whole history. Published metadata need not: other engines read the newest versions
 and those younger than the retention of the log.
@@ -22,7 +22,7 @@ from lakeward.maintain.vacuum.plan import Clock, in_batches
 from lakeward.model.commit import Head
 from lakeward.model.duration import to_milliseconds
 from lakeward.model.maintenance import Done, Maintained, Plan, Unit
-from lakeward.write.commit.publications import checkpoint_newest, follow, publish_backlog
+from lakeward.write.commit.publications import follow, publish_backlog
 
 _FLOOR_MS: Final = 3_600_000
 """Younger metadata may be in use by a reader; it is not deleted without force."""
@@ -56,25 +56,6 @@ def expire(
         return Maintained(plan)
     execute = partial(_delete, context)
     return Maintained(plan, run(context, plan, execute, budget=budget, progress=progress))
-
-
-def checkpoint(context: LakeContext, head: Head, *, dry_run: bool = False) -> Maintained:
-    """Write a checkpoint of a table's newest version, if its format has checkpoints."""
-    publish_backlog(context, follow(context, head))
-    unit = Unit(
-        table=str(head.name),
-        what=f"write a checkpoint of version {head.version}",
-        why="readers need not read the commits before it",
-    )
-    has_any = any(p.has_checkpoints for p in publishers(head))
-    plan = Plan("checkpoint", str(head.name), (unit,) if has_any else ())
-    if dry_run:
-        return Maintained(plan)
-
-    def write(unit: Unit) -> Done:
-        return Done(facts={"version": checkpoint_newest(context, head), "table": unit.table})
-
-    return Maintained(plan, run(context, plan, write))
 
 
 def _units(context: LakeContext, head: Head, given: int | None, clock: Clock) -> list[Unit]:

@@ -94,7 +94,11 @@ def expire(
     dry_run: DryRun = False,
     budget: BudgetOption = None,
 ) -> None:
-    """Delete published metadata that other engines no longer need; the log keeps the history."""
+    """Delete published metadata that other engines no longer need; the log keeps the history.
+
+    Exits with code 19 if there is nothing to do, and with 20 if the budget was spent first: run it
+    again.
+    """
     with cli.lake() as lake, cli.output.working("Expiring") as advance:
         result = lake.table(table).expire(
             retention=retention, force=force, dry_run=dry_run, budget=budget, progress=advance
@@ -102,10 +106,29 @@ def expire(
     print_result(cli, result)
 
 
-def checkpoint(cli: Cli, table: TableArgument, dry_run: DryRun = False) -> None:
-    """Write a checkpoint of a Delta table's newest version, so that engines open it faster."""
-    with cli.lake() as lake, cli.output.working("Writing a checkpoint"):
-        result = lake.table(table).checkpoint(dry_run=dry_run)
+def checkpoint(
+    cli: Cli,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TABLE",
+            help="Only these tables; all with new commits unless given.",
+            autocompletion=complete_table,
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    budget: BudgetOption = None,
+) -> None:
+    """Write a checkpoint of the newest version of Delta tables, so that engines open them faster.
+
+    Exits with code 19 if there is nothing to do, and with 20 if the budget was spent first: run it
+    again.
+    """
+    with cli.lake() as lake, cli.output.working("Writing checkpoints") as advance:
+        result = lake.checkpoint(
+            tables=tables or None, dry_run=dry_run, budget=budget, progress=advance
+        )
     print_result(cli, result)
 
 

@@ -210,6 +210,10 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaNumbers, DeltaDefinitions, DeltaAl
         note_published(context, head, version)
         reach("checkpoint.done")
 
+    def last_checkpoint(self, context: LakeContext, head: Head) -> int | None:
+        """Return the version in `_last_checkpoint`, if the file can be read."""
+        return intervals.last_checkpoint(context, head)
+
     def unknown_commit(self, context: LakeContext, session: Session, head: Head) -> str | None:
         """Return the commit file of the version after the head, if there is one."""
         path = commit_path(head.location, head.version + 1)

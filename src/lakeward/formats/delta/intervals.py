@@ -43,15 +43,20 @@ def note(context: LakeContext, head: Head, version: int) -> None:
     known[head.table_id] = max(version, known.get(head.table_id, -1))
 
 
-def _last(context: LakeContext, head: Head) -> int:
+def last_checkpoint(context: LakeContext, head: Head) -> int | None:
+    """Return the version of the newest checkpoint, according to the file `_last_checkpoint`."""
     # Loads Arrow, which only commits with a due checkpoint need.
     from lakeward.formats.delta.checkpoint import last_checkpoint_path
 
+    try:
+        text = context.storage.read(last_checkpoint_path(head.location))
+        return int(orjson.loads(text)["version"])
+    except (FileMissing, KeyError, TypeError, ValueError):
+        return None
+
+
+def _last(context: LakeContext, head: Head) -> int:
     known = context.cache(_Last).versions
     if head.table_id not in known:
-        try:
-            text = context.storage.read(last_checkpoint_path(head.location))
-            known[head.table_id] = int(orjson.loads(text)["version"])
-        except (FileMissing, KeyError, TypeError, ValueError):
-            known[head.table_id] = 0
+        known[head.table_id] = last_checkpoint(context, head) or 0
     return known[head.table_id]

@@ -50,6 +50,8 @@ class Expiring(_Body):
 class Checkpointing(_Body):
     """The fields are the arguments of `table.checkpoint`."""
 
+    budget: Time = "10m"
+
 
 @router.post("/{table}/optimize")
 @needs(Role.ADMIN)
