@@ -19,7 +19,7 @@ from pyiceberg.table import StaticTable
 import lakeward as lw
 from lakeward.model import steps
 from tests.support import processes
-from tests.support.rest import catalog_of, staged
+from tests.support.rest import catalog_of, created, staged
 from tests.support.service import ARROW, Service, stream
 from tests.support.sizes import sizes
 
@@ -73,6 +73,43 @@ def test_a_killed_service_commits_both_tables_or_none_and_once(tmp_path: Path, k
             done += number
     print(f"{done} kills, {ratified} after ratification: {dict(hits)}")
     assert 0 < ratified < done
+
+
+@sizes("kills", short=3, full=100)
+def test_a_killed_service_creates_a_table_beside_a_commit_or_does_neither(
+    tmp_path: Path, kills: int
+) -> None:
+    ratified = 0
+    with lw.open(tmp_path) as lake, Service(lake, anonymous=None, rate=1e6, burst=1e6) as alive:
+        old = lake.create("pair.old", "n int64", format="iceberg")
+        secret = lake.create_token("etl", role="writer").secret
+        reached = steps_of(alive, creation(alive, 0))
+        assert {"iceberg.prepared", "ratify.inserted", "ratify.committed"} <= {*reached}
+        places = from_both_ends([(step, 1) for step in dict.fromkeys(reached)])
+        for number in range(1, kills + 1):
+            step, occurrence = places[number % len(places)]
+            key, body = f"make-{number:06d}", creation(alive, number)
+            worker = processes.start(serve_until_killed, str(tmp_path), step, occurrence)
+            address = worker.hear()
+            with pytest.raises(httpx.TransportError):
+                send(address, secret, key, body)
+            worker.finish()
+            assert worker.killed, step
+            is_made = f"pair.new{number}" in [table.name for table in lake.tables()]
+            assert is_made == (number in old.to_arrow()["n"].to_pylist()), step
+            ratified += is_made
+
+            answer = send(alive.url, secret, key, body)
+
+            assert answer.status_code == 204, (step, answer.text)
+            made = lake.table(f"pair.new{number}")
+            assert made.to_arrow()["n"].to_pylist() == [number], step
+            assert sorted(old.to_arrow()["n"].to_pylist()) == list(range(number + 1)), step
+            newest = [table.history(limit=1)[0].transaction_id for table in (old, made)]
+            assert newest == [key, key], step
+        assert lake.doctor().healthy
+    print(f"{kills} kills, {ratified} after ratification")
+    assert 0 < ratified < kills
 
 
 @sizes("kills", short=4, full=200)
@@ -170,16 +207,28 @@ def serve_until_killed(pipe: Connection, directory: str, step: str, occurrence: 
 
 def steps_of_a_commit(service: Service) -> list[str]:
     """The steps that a commit over both tables reaches, in order."""
+    reached = steps_of(service, changes(service, 0))
+    assert {"ratify.locked", "iceberg.swapped", "ratify.inserted", "ratify.committed"} <= {*reached}
+    return reached
+
+
+def steps_of(service: Service, body: dict[str, object]) -> list[str]:
+    """The steps that a commit reaches, in order."""
     reached: list[str] = []
     secret = service.lake.create_token(role="writer").secret
-    body = changes(service, 0)
     steps.observe(reached.append)
     try:
         assert send(service.url, secret, "first-one", body).status_code == 204
     finally:
         steps.observe(None)
-    assert {"ratify.locked", "iceberg.swapped", "ratify.inserted", "ratify.committed"} <= {*reached}
     return reached
+
+
+def creation(service: Service, number: int) -> dict[str, object]:
+    """A commit that creates a table with a number, and appends the number to another one."""
+    catalog, rows = catalog_of(service, "writer"), pa.table({"n": [number]})
+    made = created(catalog, ("pair", f"new{number}"), rows)
+    return {"table-changes": [staged(catalog.load_table("pair.old"), rows), made]}
 
 
 def changes(service: Service, number: int) -> dict[str, object]:

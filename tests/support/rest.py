@@ -8,7 +8,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier, Transaction
+from pyiceberg.types import LongType, NestedField
 
 from tests.support.service import Service
 
@@ -33,7 +35,21 @@ def requested(table: Any, change: Callable[[Transaction], object]) -> dict[str, 
     """The commit of what `change` does to a table in a transaction of pyiceberg."""
     tx = Transaction(table)
     change(tx)
-    name = table.name()
+    return commit_of(tx, *table.name())
+
+
+def created(catalog: RestCatalog, name: tuple[str, str], *appends: pa.Table) -> dict[str, Any]:
+    """The commit that creates a table of a column `n`, with a snapshot for each of `appends`."""
+    schema = Schema(NestedField(1, "n", LongType()))
+    tx = catalog.create_table_transaction(name, schema)
+    for rows in appends:
+        tx.append(rows)
+    # pyiceberg requires the same when it commits the transaction itself.
+    return {**commit_of(tx, *name), "requirements": [{"type": "assert-create"}]}
+
+
+def commit_of(tx: Any, *name: str) -> dict[str, Any]:
+    """The commit of a transaction of pyiceberg to the table of this name."""
     request = CommitTableRequest(
         identifier=TableIdentifier(namespace=Namespace(list(name[:-1])), name=name[-1]),
         requirements=tx._requirements,

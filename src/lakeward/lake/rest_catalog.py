@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lakeward.context import LakeContext
-from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, UnsupportedFeature
+from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound
 from lakeward.formats.iceberg.requests import TableCommit
 from lakeward.formats.iceberg.requests import is_staged as is_staged
 from lakeward.formats.iceberg.requests import parse_commit as parse_commit
@@ -30,6 +30,7 @@ from lakeward.write.commit.once import described, is_first, used_otherwise, was_
 from lakeward.write.commit.publications import current
 
 if TYPE_CHECKING:
+    from lakeward.formats.iceberg.document import Document
     from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.transaction import Transaction
 
@@ -189,7 +190,7 @@ class RestCatalog(RestNamespaces, RestViews):
     ) -> CommitResult | None:
         """Commit changes of one or several tables, all of them or none.
 
-        Return None if a table was created, or if the same id was used for a commit that made no
+        Return None if one table was created, or if the same id was used for a commit that made no
         version.
 
         Args:
@@ -201,16 +202,14 @@ class RestCatalog(RestNamespaces, RestViews):
         Raises:
             Conflict: A table is not as its commit requires; nothing was committed.
             InvalidInput: The id was used for another change, or by another actor.
-            UnsupportedFeature: There are several tables, and one of them would be created.
+            AlreadyExists: A table that the commit creates exists already.
+            UnsupportedFeature: The lake cannot check a commit; see `swap`.
         """
         self._context.database.check_writable()
         wanted = [(self.name_of(c.namespace, c.name), c) for c in commits]
         if len({name for name, _ in wanted}) != len(wanted):
             raise InvalidInput("A table is named twice in one commit.")  # noqa: EM101
-        if any(commit.creates for _, commit in wanted):
-            if len(wanted) > 1:
-                what = "A commit of several tables creates one of them."
-                raise UnsupportedFeature(what, hint="Create tables one by one.")
+        if len(wanted) == 1 and wanted[0][1].creates:
             self._create_staged(*wanted[0], transaction_id, trusted=trusted)
             return None
         what = described("commit", *map(asdict, commits))
@@ -244,9 +243,11 @@ class RestCatalog(RestNamespaces, RestViews):
         asked = [
             remote.compare(self._context, self._head(name), commit, trusted=trusted)
             for name, commit in wanted
+            if not commit.creates
         ]
-        if any(one.as_written for one in asked):
-            return swap(self._context, begun.transaction_id, asked, what, trusted=trusted)
+        new = [(name, self._first_document(name, c)) for name, c in wanted if c.creates]
+        if new or any(one.as_written for one in asked):
+            return swap(self._context, begun.transaction_id, asked, what, trusted=trusted, new=new)
         with begun as tx:
             if key is not None:
                 register_keyed(self._context, tx, key, what)
@@ -257,18 +258,23 @@ class RestCatalog(RestNamespaces, RestViews):
     def _create_staged(
         self, name: TableName, commit: TableCommit, key: str | None, *, trusted: bool
     ) -> None:
-        from lakeward.formats.iceberg.requests import created
         from lakeward.write.branch.remote_creation import create_staged
 
         what = described(f"create {name}", asdict(commit))
         if not self._was_done(key, what):
-            with self._context.database.read() as session:
-                if heads.find(session, name) is not None:
-                    failed = f"Requirement failed: table already exists: {name}"
-                    raise AlreadyExists(failed)
-            self._check_absent(name)
-            document = created(commit, str(name))
+            document = self._first_document(name, commit)
             create_staged(self._context, name, document, key, what, trusted=trusted)
+
+    def _first_document(self, name: TableName, commit: TableCommit) -> Document:
+        """Return the first document of a table that a commit creates, if the name is free."""
+        from lakeward.formats.iceberg.requests import created
+
+        with self._context.database.read() as session:
+            if heads.find(session, name) is not None:
+                failed = f"Requirement failed: table already exists: {name}"
+                raise AlreadyExists(failed)
+        self._check_absent(name)
+        return created(commit, str(name))
 
     def _was_renamed(self, key: str | None, what: str) -> bool:
         """Return whether the rename `what` was committed with this idempotency key.

@@ -2,7 +2,7 @@
 
 These commits change a table's definition or its refs, or delete rows by delete files, none of which
 the lake writes itself. All tables of the commit are recorded in one database transaction, which
-also updates their pointers.
+also updates their pointers and inserts the tables that the commit creates.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from lakeward.model.commit import Head, Isolation, TransactionState
 from lakeward.model.definition import Definition
 from lakeward.model.history import ForeignActions
 from lakeward.model.locks import LockMode
+from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.retention import retention
 from lakeward.write.branch.remote import Asked, blaming_client, check_new_files, inside
+from lakeward.write.branch.remote_creation import Creation, prepare_creation
 from lakeward.write.branch.remote_rows import check_allowed, check_present, check_required
 from lakeward.write.commit import once as keys
 from lakeward.write.commit.conflict import check_locks
@@ -50,14 +52,22 @@ class _Swap:
 
 
 def swap(
-    context: LakeContext, transaction_id: str, wanted: Sequence[Asked], what: str, *, trusted: bool
+    context: LakeContext,
+    transaction_id: str,
+    wanted: Sequence[Asked],
+    what: str,
+    *,
+    trusted: bool,
+    new: Sequence[tuple[TableName, Document]] = (),
 ) -> CommitResult:
     """Commit the documents of clients, of one or several tables, atomically and once.
 
-    `what` identifies the client's request, and is recorded with the transaction's id.
+    `what` identifies the client's request, and is recorded with the transaction's id. `new` are the
+    first documents of tables that the commit creates.
 
     Raises:
         Conflict: Another writer committed meanwhile.
+        AlreadyExists: There is a table or a view with the name of a new table.
         UnsupportedFeature: The lake could not read a table after the commit, rows of an append-only
             table would be removed, or a table has constraints that new rows would have to be
             checked against.
@@ -67,10 +77,11 @@ def swap(
     """
     begun = time.perf_counter()
     swaps = [_written(context, asked, trusted=trusted) for asked in wanted]
+    creations = [prepare_creation(context, *one, trusted=trusted) for one in new]
     reach("iceberg.prepared")
 
     def once(context: LakeContext, intent: Intent) -> list[Ratified]:
-        return _ratify(context, intent.transaction_id, swaps, what)
+        return _ratify(context, intent.transaction_id, swaps, creations, what)
 
     intent = Intent(transaction_id, Isolation.SNAPSHOT, message=None, attempts=1, changes=())
     done = ratify_surely(context, intent, once)
@@ -122,7 +133,11 @@ def _written(context: LakeContext, asked: Asked, *, trusted: bool) -> _Swap:
 
 
 def _ratify(
-    context: LakeContext, transaction_id: str, swaps: Sequence[_Swap], what: str
+    context: LakeContext,
+    transaction_id: str,
+    swaps: Sequence[_Swap],
+    creations: Sequence[Creation],
+    what: str,
 ) -> list[Ratified]:
     with context.database.write() as session:
         context.check_bound(session)
@@ -131,7 +146,8 @@ def _ratify(
             return recorded(session, transaction_id)
         if keys.was_made(context, session, transaction_id, what):
             return []
-        author = Author(context.actor, transaction_id, positions.take(session), len(swaps))
+        if creations:
+            context.database.lock_schema(session)
         locked = [
             (heads.lock(session, one.head.table_id, one.head.name), one)
             for one in sorted(swaps, key=lambda one: one.head.table_id)
@@ -139,14 +155,21 @@ def _ratify(
         check_locks(context, session, [(head, LockMode.WRITE) for head, _ in locked])
         reach("ratify.locked")
         moved = [(head, one, _moved(context, session, head, one)) for head, one in locked]
-        if any(found for _, _, found in moved):
+        if creations or any(found for _, _, found in moved):
             # Otherwise only refs or statistics changed, of which the log has no versions.
             keys.begin_own(context, session, transaction_id)
         keys.record(context, session, transaction_id, what)
         # A cut by time never splits a transaction, so its tables share its time.
-        at_ms = max((found[-1].timestamp_ms for _, _, found in moved if found), default=0)
+        times = [found[-1].timestamp_ms for _, _, found in moved if found]
+        at_ms = max([*times, *(new.timestamp_ms for new in creations)], default=0)
+        # Versions of new tables before the newest one are no part of the transaction.
+        *earlier, last = positions.take_many(session, sum(n.earlier for n in creations) + 1)
+        author = Author(context.actor, transaction_id, last, len(swaps) + len(creations))
         for head, one, found in moved:
             _record(context, session, author, head, one.after.location, found, at_ms)
+        for new in creations:
+            places = [*(earlier.pop(0) for _ in range(new.earlier)), last]
+            new.insert(context, session, author, at_ms, places)
         keys.end_own(context, session, transaction_id)
         done = recorded(session, transaction_id)
         reach("ratify.inserted")

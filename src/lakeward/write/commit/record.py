@@ -7,7 +7,7 @@ files (`tests/unit/test_contracts.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -98,15 +98,21 @@ def record(
     return member
 
 
-def record_history(session: Session, head: Head, history: TableHistory) -> None:
-    """Insert all versions of an adopted table, with their own numbers, for its new head."""
+def record_history(
+    session: Session, head: Head, history: TableHistory, places: Sequence[int] | None = None
+) -> None:
+    """Insert all versions of an adopted table, with their own numbers, for its new head.
+
+    `places` are their positions in the commit order; the next ones unless given.
+    """
     starts = {version: number for number, (version, _) in enumerate(history.definitions)}
     for number, (version, definition) in enumerate(history.definitions):
         definitions.insert(session, head.table_id, number, version, definition)
     applications: dict[int, list[AppTransaction]] = {}
     for version, application in history.app_transactions:
         applications.setdefault(version, []).append(application)
-    places = positions.take_many(session, len(history.commits))
+    if places is None:
+        places = positions.take_many(session, len(history.commits))
     told = (
         replace(
             commit,

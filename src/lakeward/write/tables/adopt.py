@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -144,45 +144,66 @@ def _insert(
     action: str,
 ) -> Head:
     """Insert a table with its whole history in one database transaction; return its head."""
-    location, history = found.location, found.history
-    newest = history.commits[-1]
     with context.database.write() as session:
         context.check_bound(session)
         if note is not None:
             note(session)
-        if found.enter is not None:
-            found.enter(session)
-        _check_free(context, session, location)
-        now = now_ms()
-        head = Head(
-            table_id=0,
-            uuid=history.uuid,
-            name=name,
-            format=kind.name,
-            location=location,
-            guarded=found.guarded,
-            drift=drift,
-            version=newest.version,
-            timestamp_ms=newest.timestamp_ms,
-            definition_id=len(history.definitions) - 1,
-            published=newest.version,
-            audit_seq=0,
-            audit_hash=audit.GENESIS,
-            pointer=found.pointer,
-        )
-        head = replace(head, table_id=heads.insert(session, head, now))
-        record_history(session, head, history)
-        head = audit.record(
-            session,
-            head,
-            at_ms=now,
-            actor=context.actor,
-            action=action,
-            version=newest.version,
-            detail={"location": location, "first_version": history.first_version},
-        )
-        heads.advance(session, head)
-        return head
+        return insert_adopted(context, session, name, kind, found, drift=drift, action=action)
+
+
+def insert_adopted(
+    context: LakeContext,
+    session: Session,
+    name: TableName,
+    kind: Format,
+    found: Adoption,
+    *,
+    action: str,
+    drift: str = "adopt",
+    places: Sequence[int] | None = None,
+) -> Head:
+    """Insert a table with its whole history; return its head.
+
+    `places` are the positions of its versions in the commit order; the next ones unless given.
+
+    Raises:
+        AlreadyExists: There is a table or a view of this name, or a table at this location.
+    """
+    location, history = found.location, found.history
+    newest = history.commits[-1]
+    if found.enter is not None:
+        found.enter(session)
+    _check_free(context, session, location)
+    now = now_ms()
+    head = Head(
+        table_id=0,
+        uuid=history.uuid,
+        name=name,
+        format=kind.name,
+        location=location,
+        guarded=found.guarded,
+        drift=drift,
+        version=newest.version,
+        timestamp_ms=newest.timestamp_ms,
+        definition_id=len(history.definitions) - 1,
+        published=newest.version,
+        audit_seq=0,
+        audit_hash=audit.GENESIS,
+        pointer=found.pointer,
+    )
+    head = replace(head, table_id=heads.insert(session, head, now))
+    record_history(session, head, history, places)
+    head = audit.record(
+        session,
+        head,
+        at_ms=now,
+        actor=context.actor,
+        action=action,
+        version=newest.version,
+        detail={"location": location, "first_version": history.first_version},
+    )
+    heads.advance(session, head)
+    return head
 
 
 def _check_free(context: LakeContext, session: Session, location: str) -> None:
