@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -11,6 +11,19 @@ from lakeward.cli.program import command
 
 if TYPE_CHECKING:
     from lakeward.model.roles import Role
+
+RoleName: TypeAlias = Annotated[
+    str, typer.Option("--role", metavar="reader|writer|admin", help="What is allowed.")
+]
+Patterns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tables",
+        metavar="PATTERN",
+        help="The tables for which it is allowed: 'gold.*'. Repeat it for more; all unless given.",
+        show_default=False,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -129,18 +142,8 @@ def create(
             show_default=False,
         ),
     ] = None,
-    role: Annotated[
-        str, typer.Option("--role", metavar="reader|writer|admin", help="What it allows.")
-    ] = "reader",
-    tables: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tables",
-            metavar="PATTERN",
-            help="The tables that it opens: 'gold.*'. Repeat it for more; all unless given.",
-            show_default=False,
-        ),
-    ] = None,
+    role: RoleName = "reader",
+    tables: Patterns = None,
     expires: Annotated[
         str, typer.Option("--expires", metavar="TIME", help="How long it is valid; or never.")
     ] = "90d",
@@ -181,18 +184,8 @@ def allow(
         str,
         typer.Argument(metavar="NAME", help="sub:…, email:… or group:… of an OpenID provider."),
     ],
-    role: Annotated[
-        str, typer.Option("--role", metavar="reader|writer|admin", help="What they may do.")
-    ] = "reader",
-    tables: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tables",
-            metavar="PATTERN",
-            help="The tables for which they may: 'gold.*'. Repeat it for more; all unless given.",
-            show_default=False,
-        ),
-    ] = None,
+    role: RoleName = "reader",
+    tables: Patterns = None,
 ) -> None:
     """Give a user or a group of an OpenID provider a role."""
     with cli.lake() as lake:
