@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.file_access import DEFAULT_ACCESS, FileAccess
 from lakeward.engines.arrow.plain_types import plain_reader
 from lakeward.errors import InvalidInput, MissingExtra, StorageError, UnsupportedFeature
 from lakeward.model.expressions.nodes import (
@@ -104,8 +106,15 @@ def scan_delta_at(
     timestamp: datetime | str | None,
     columns: Sequence[str] | None,
     options: Mapping[str, str] | None = None,
+    access: FileAccess = DEFAULT_ACCESS,
 ) -> pa.RecordBatchReader:
-    """Read the rows of a foreign Delta table, with some columns; raise as `delta_table_at` does."""
+    """Read the rows of a foreign Delta table, with some columns; raise as `delta_table_at` does.
+
+    With a filesystem of its own, `access` is for data files, and `options` are for the log only.
+
+    Raises:
+        UnsupportedFeature: The table has deletion vectors or mapped columns, and a filesystem.
+    """
     table = delta_table_at(uri, version=version, timestamp=timestamp, options=options)
     from deltalake import QueryBuilder
 
@@ -115,8 +124,11 @@ def scan_delta_at(
     if unknown:
         what = f"The Delta table at {uri} has no column {unknown[0]!r}."
         raise InvalidInput(what, hint=f"It has {', '.join(known)}.", column=unknown[0])
-    query = f"SELECT {_listed(names)} FROM t"  # noqa: S608  quoted identifiers
-    rows = pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(query))
+    if access.filesystem is not None:
+        rows = _read_by(access, table, names, uri)
+    else:
+        query = f"SELECT {_listed(names)} FROM t"  # noqa: S608  quoted identifiers
+        rows = pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(query))
     return plain_reader(rows, lambda error: StorageError(_without_secrets(error, options)))
 
 
@@ -158,6 +170,28 @@ def write_difference(
         what = f"delta-rs cannot tell the difference of two versions of this table: {text}."
         hint = "Work on it with Spark."
         raise UnsupportedFeature(what, hint=hint) from (None if options else error)
+
+
+def _read_by(
+    access: FileAccess, table: Any, names: Sequence[str], uri: str
+) -> pa.RecordBatchReader:
+    """Read the files of a Delta table by a filesystem of the user's."""
+    protocol, mapped = table.protocol(), "delta.columnMapping.mode"
+    needed = set(protocol.reader_features or ()) & {"deletionVectors", "columnMapping"}
+    if needed or table.metadata().configuration.get(mapped, "none") != "none":
+        what = f"The Delta table at {uri} has deletion vectors or mapped columns."
+        hint = "Read it without `filesystem`, or take it into the lake with lake.adopt."
+        raise UnsupportedFeature(what, hint=hint, path=uri)
+    scanner = table.to_pyarrow_dataset(
+        filesystem=access.filesystem,
+        parquet_read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"),
+    ).scanner(
+        columns=list(names),
+        batch_size=access.options.batch_size or 131_072,
+        use_threads=access.options.use_threads,
+        fragment_scan_options=access.options.of_fragments(is_remote=access.is_remote),
+    )
+    return scanner.to_reader()
 
 
 def _skipping(where: Expression) -> Expression | None:

@@ -110,7 +110,8 @@ def register(
             return _register_path(context, name, place, scan)
         options = ScanOptions.of(place.scan if scan is None else scan)
         table = source.snapshot()
-        found = source_of(table, Wanted(), source._planned_by(table))
+        plan = source._planned_by(table)
+        found = source_of(table, Wanted(), plan, access=place.access)
         narrowed = found, place.columns, place.where
     elif isinstance(source, Table | TableSnapshot):
         options = ScanOptions.of(scan)
@@ -202,6 +203,10 @@ def _register_path(context: Any, name: str, place: DatasetLocation, scan: Any) -
     if place.columns is not None or place.where is not None:
         what = "A location with `columns` or `where` cannot be registered."
         raise UnsupportedFeature(what, hint="Say so in the query.")
+    if place.filesystem is not None:
+        what = f"delta-rs would read the files of {place.path} without the location's filesystem."
+        hint = "Register an Arrow table of the dataset, or take the path into the lake."
+        raise UnsupportedFeature(what, hint=hint)
     table = delta_table_at(
         place.place,
         version=place.version,

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.dataset import LakeDataset, Plan
+from lakeward.engines.arrow.file_access import DEFAULT_ACCESS, FileAccess
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import And, Expression
@@ -86,6 +87,7 @@ def dataset_of(
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
     nan_is_greatest: bool = False,
+    access: FileAccess = DEFAULT_ACCESS,
 ) -> LakeDataset:
     """Return an Arrow dataset of a snapshot.
 
@@ -95,6 +97,7 @@ def dataset_of(
         columns: The columns of the dataset; all of the table when None.
         where: The dataset has only the rows for which this is true; all when None.
         nan_is_greatest: Order NaN above all numbers as SQL does, instead of as Arrow does.
+        access: How the files are opened.
     """
 
     def read(files: Sequence[LoggedFile], names: Sequence[str]) -> pa.RecordBatchReader:
@@ -105,6 +108,7 @@ def dataset_of(
             files,
             columns=names,
             where=where,
+            access=access,
         )
 
     schema, choose = snapshot.schema, plan or snapshot.plan

@@ -11,9 +11,10 @@ from lakeward.engines import datafusion
 from lakeward.engines.arrow import scan as arrow_scan
 from lakeward.engines.arrow.by_id import Hints, OwnNames
 from lakeward.engines.arrow.deletes import Equality
+from lakeward.engines.arrow.file_access import DEFAULT_ACCESS, FileAccess
 from lakeward.engines.arrow.relabel import relabelled
 from lakeward.engines.arrow.source import Deleted
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.formats.registry import format_of
 from lakeward.model import arguments
 from lakeward.model.commit import Head
@@ -34,15 +35,21 @@ def read_files(
     where: Expression | None = None,
     numbered: bool = False,
     among: Sequence[int] | None = None,
+    access: FileAccess = DEFAULT_ACCESS,
 ) -> pa.RecordBatchReader:
     """Return the rows of files, without deleted ones.
 
     Columns are in the order given; all when None. With `numbered` there is a last column,
     `POSITION`: the row's position in its file, deleted rows included. With `among`, ascending
-    positions, row groups with none of these positions are left out.
+    positions, row groups with none of these positions are left out. `access` is for data files;
+    deletion vectors and delete files are always read from the storage.
     """
     has_vectors = any(f.file.deletion_vector is not None for f in files)
-    filesystem, directory = _place(storage, head)
+    own, directory = _place(storage, head)
+    filesystem, is_remote = own, storage.is_remote
+    if access.filesystem is not None:
+        _check_below(files)
+        filesystem, directory, is_remote = access.filesystem, "", access.is_remote
     names = definition.schema.names if columns is None else columns
     stored, own_names, condition = format_of(head).in_files(definition, names, where)
     rows = arrow_scan.scan(
@@ -50,7 +57,9 @@ def read_files(
         stored,
         filesystem=filesystem,
         directory=directory,
-        pre_buffer=storage.is_remote,
+        is_remote=is_remote,
+        options=access.options,
+        deletes_in=own,
         columns=own_names,
         where=condition,
         deleted=deleted_of(storage, head) if has_vectors else None,
@@ -132,6 +141,14 @@ def _renamed(
 def _place(storage: Storage, head: Head) -> tuple[pa.fs.FileSystem, str]:
     filesystem, root = storage.arrow_filesystem()
     return filesystem, head.location if is_full(head.location) else f"{root}/{head.location}"
+
+
+def _check_below(files: Sequence[LoggedFile]) -> None:
+    """Raise `UnsupportedFeature` for a file that is not in the directory of its table."""
+    outside = next((f.path for f in files if is_full(f.path)), None)
+    if outside is not None:
+        what = f"{outside} is not in the directory of the table, which `filesystem` is for."
+        raise UnsupportedFeature(what, hint="Read the table without `filesystem`.", path=outside)
 
 
 def _hints(

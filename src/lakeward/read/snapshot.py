@@ -184,8 +184,15 @@ class TableSnapshot(Lazy, Readable, Exportable):
         self._audit("count")
         return count_rows(storage, head, self.definition, condition, self.plan(condition))[0]
 
-    def plan(self, where: Expression | None = None) -> list[LoggedFile]:
-        """Return the files to read for an expression over this snapshot's schema, oldest first."""
+    def plan(
+        self, where: Expression | None = None, *, probe_files: bool = True
+    ) -> list[LoggedFile]:
+        """Return the files to read for an expression over this snapshot's schema, oldest first.
+
+        Args:
+            where: A condition; files that cannot have matching rows are left out.
+            probe_files: Also use the Bloom filters, which are in the files.
+        """
         from lakeward.read.plan import plan, to_prune_by
 
         condition = to_prune_by(where, self.definition)
@@ -193,7 +200,7 @@ class TableSnapshot(Lazy, Readable, Exportable):
             found = list(plan(session, self.log_head.table_id, self.version, condition))
             self._check_readable(session)
         found.sort(key=lambda f: (f.added, f.ordinal))
-        if where is None or len(found) < 2:
+        if where is None or len(found) < 2 or not probe_files:
             return found
         from lakeward.formats.policy import blooms_of
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.dataset import LakeDataset, Plan
+from lakeward.engines.arrow.file_access import DEFAULT_ACCESS, FileAccess
 from lakeward.engines.arrow.source import is_named_as_ours
 from lakeward.engines.sql.pruning import Wanted
 from lakeward.engines.sql.source import Partitions, PlainFiles, Source
@@ -50,6 +51,7 @@ def source_of(
     plan: Plan | None = None,
     *,
     has_query: bool = True,
+    access: FileAccess = DEFAULT_ACCESS,
 ) -> Source:
     """Return a table for an engine, without the files that a query does not need.
 
@@ -59,6 +61,7 @@ def source_of(
         plan: Selects the files; by default the snapshot's own plan.
         has_query: Whether the query is known. If not, many small files are a dataset: it gets the
             filters of each query and skips files by them, and the engine would open all files.
+        access: How the files are opened.
     """
     files = enough((plan or snapshot.plan)(wanted.where), wanted)
 
@@ -73,8 +76,8 @@ def source_of(
         return without_excluded(storage, head, snapshot.definition, some, condition)
 
     definition = snapshot.definition
-    found: PlainFiles | str = "there are many small files"
-    if has_query or not _are_many_and_small(files):
+    found: PlainFiles | str = access.reason or "there are many small files"
+    if access.reason is None and (has_query or not _are_many_and_small(files)):
         found = plain_files(snapshot, files)
     plain = None if isinstance(found, str) else found
     partitioned: dict[str, pa.DataType] = {}
@@ -83,7 +86,7 @@ def source_of(
         partitioned = {n: schema.field(n).type for n in definition.partition_names}
 
     def dataset() -> LakeDataset:
-        return dataset_of(snapshot, again, nan_is_greatest=True)
+        return dataset_of(snapshot, again, nan_is_greatest=True, access=access)
 
     reason = found if isinstance(found, str) else None
     return Source(definition.schema.to_arrow(), dataset, plain, partitioned, reason)

@@ -7,12 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
 import lakeward as lw
+from lakeward.integrations.datasets import Dataset, DatasetLocation
 from tests.behaviour.iceberg.strangers import Stranger
 from tests.behaviour.iceberg.theirs import their_catalog
 from tests.behaviour.lakes import append, delete, ids
@@ -133,6 +135,22 @@ def test_deletes_apply_within_their_partition_or_everywhere(
     delete(one_lake, name, "id = 3 AND part = 1")
     found = sorted((r["part"], r["id"]) for r in table.to_arrow().to_pylist())
     assert found == [e for e in expected if e != (1, 3)]
+
+
+def test_a_filesystem_for_data_files_does_not_read_delete_files(
+    one_lake: lw.Lake, one_stranger: Stranger, name: str, tmp_path: Path
+) -> None:
+    with their_catalog(tmp_path / "theirs") as theirs:
+        made = _their_table(theirs)
+        append_file(made, _rows(*range(1, 5)))
+        table = one_lake.adopt(name, made.metadata_location)
+        theirs_now = one_stranger.table(name)
+    delete_equal(theirs_now, _keys(id=[3]), [1])
+    assert ids(one_lake, name) == [1, 2, 4]
+    root = SubTreeFileSystem(table.location.removeprefix("file://"), LocalFileSystem())
+    place = DatasetLocation(table=name, filesystem=root)
+    found = Dataset(lake=one_lake, location=place).to_arrow()["id"].to_pylist()
+    assert sorted(found) == [1, 2, 4]
 
 
 def test_deletes_hold_after_columns_were_renamed_widened_and_dropped(

@@ -12,6 +12,7 @@ import pyarrow.fs
 
 from lakeward.engines.arrow.by_id import Hints
 from lakeward.engines.arrow.deletes import Equality
+from lakeward.engines.arrow.file_access import ReadOptions
 from lakeward.engines.arrow.identified import Wanted, rows_by_id
 from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.engines.arrow.source import Deleted, TableFiles
@@ -34,7 +35,9 @@ def scan(
     directory: str,
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
-    pre_buffer: bool = False,
+    is_remote: bool = False,
+    options: ReadOptions | None = None,
+    deletes_in: pa.fs.FileSystem | None = None,
     deleted: Deleted | None = None,
     hints: Hints | None = None,
     equality: Equality | None = None,
@@ -47,10 +50,12 @@ def scan(
         files: The files to read.
         definition: The definition whose schema the rows get; columns that a file lacks are null.
         filesystem: Where the files are.
-        directory: The directory to which their paths are relative.
+        directory: The directory to which their paths are relative; empty for the root.
         columns: Names of columns, in the order of the result; None for all.
         where: Only rows for which this condition is true.
-        pre_buffer: Fetch neighbouring parts of a file at once: for remote files.
+        is_remote: Whether each request takes long, so that more is fetched at once.
+        options: Options of the Parquet reader.
+        deletes_in: Where equality delete files are; `filesystem` unless given.
         deleted: Returns the positions of a file's deleted rows; None if no file has any.
         hints: Hints from the table's metadata if columns are found by field ids; None if by names.
         equality: Returns the equality deletes of a file; None if no file has any.
@@ -62,13 +67,15 @@ def scan(
     wanted = [schema.arrow.field(n) for n in names]
     gone = deleted or _none
     try:
-        source = TableFiles(definition, filesystem, directory, pre_buffer=pre_buffer)
+        how = options or ReadOptions()
+        source = TableFiles(definition, filesystem, directory, is_remote=is_remote, options=how)
         source.look(files, names, where)
         if numbered:
             names.append(POSITION)
             wanted.append(pa.field(POSITION, pa.int64()))
         if hints is not None:
-            asked = Wanted(definition, names, where, hints, gone, filesystem, equality, among)
+            others = deletes_in or filesystem
+            asked = Wanted(definition, names, where, hints, gone, others, equality, among)
             batches = rows_by_id(source, files, asked)
         elif numbered:
             batches = source.masked(files, names, where, gone, among)

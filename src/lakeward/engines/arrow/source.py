@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.at_once import files_at_once
 from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.file_access import ReadOptions
 from lakeward.engines.arrow.parquet import has_dictionary
 from lakeward.engines.arrow.row_groups import POSITION, complete, masked, parts_of
 from lakeward.engines.arrow.values import arrow_value
@@ -54,12 +55,14 @@ class TableFiles:
         filesystem: pa.fs.FileSystem,
         directory: str,
         *,
-        pre_buffer: bool,
+        is_remote: bool,
+        options: ReadOptions,
     ) -> None:
         self._definition = definition
         self._filesystem = filesystem
         self._directory = directory
-        self._pre_buffer = pre_buffer
+        self._is_remote = is_remote
+        self._options = options
         self._repeating: frozenset[str] = frozenset()
         self._files_at_once = 1
 
@@ -118,7 +121,7 @@ class TableFiles:
             trusted = Trusted(where)
             some = [trusted.joined(t) for t in self._skipping(files, fragments, trusted)]
             conditions = [None if s is None else to_arrow(s) for s in some]
-        threads = self._pre_buffer
+        threads = self._is_remote
         parts = parts_of(fragments, self._stored, conditions, threads=threads, among=among)
         these = [p.fragment for p in parts if p.spans]
         rows = masked(
@@ -152,11 +155,12 @@ class TableFiles:
         """Read a small local file without a scanner, which takes longer than reading its rows.
 
         Returns None if a scanner is needed: the file is not small, its columns have other types
-        than those of the table, or it has partition values, which a file may lack or contradict.
+        than those of the table, or it has partition values, which a file may lack or contradict; or
+        the reader has options.
         """
-        if file.size > _SMALL or self._pre_buffer or file.partition or not names:
+        if file.size > _SMALL or self._is_remote or file.partition or not names:
             return None
-        if any("." in n for n in names):
+        if any("." in n for n in names) or self._options != ReadOptions():
             return None
         wanted = self._stored
         try:
@@ -194,7 +198,7 @@ class TableFiles:
         pairs = list(zip(files, fragments, strict=True))
         theirs = [fragment for file, fragment in pairs if not is_named_as_ours(file.path)]
         if theirs:
-            complete(theirs, threads=self._pre_buffer or len(theirs) > _FEW)
+            complete(theirs, threads=self._is_remote or len(theirs) > _FEW)
         odd = {id(fragment): _odd(fragment.physical_schema, expected) for fragment in theirs}
         return [trusted.terms(file, odd.get(id(f), frozenset())) for file, f in pairs]
 
@@ -239,14 +243,19 @@ class TableFiles:
             some = list(fragments[start : start + self._files_at_once])
             dataset = ds.FileSystemDataset(some, schema, self._format, self._filesystem)
             scanner = dataset.scanner(
-                columns=columns, filter=where, use_threads=True, batch_size=_BATCH_ROWS
+                columns=columns,
+                filter=where,
+                use_threads=self._options.use_threads,
+                batch_size=self._options.batch_size or _BATCH_ROWS,
             )
             # Not `to_reader`, which keeps Python to itself while files are opened: one that is
             # opened by Python, and is missing, would never get to say so.
             yield from scanner.to_batches()
 
     def _path(self, file: LoggedFile) -> str:
-        return file.path if is_full(file.path) else f"{self._directory}/{file.path}"
+        if is_full(file.path) or not self._directory:
+            return file.path
+        return f"{self._directory}/{file.path}"
 
     @property
     def _stored(self) -> pa.Schema:
@@ -254,7 +263,7 @@ class TableFiles:
 
     @property
     def _format(self) -> ds.ParquetFileFormat:
-        return _format(self._repeating, pre_buffer=self._pre_buffer)
+        return self._options.format(sorted(self._repeating), is_remote=self._is_remote)
 
 
 class Trusted:
@@ -352,16 +361,6 @@ def _stored(schema: Schema, repeating: frozenset[str]) -> pa.Schema:
 
 def _spelled_out(schema: Schema, name: str) -> pc.Expression:
     return pc.field(name).cast(stored_field_type(schema.by_name[name]))
-
-
-def _format(repeating: frozenset[str], *, pre_buffer: bool) -> ds.ParquetFileFormat:
-    return ds.ParquetFileFormat(
-        # Nanoseconds would not reach the years before 1678 and after 2262.
-        read_options=ds.ParquetReadOptions(
-            dictionary_columns=sorted(repeating), coerce_int96_timestamp_unit="us"
-        ),
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=pre_buffer),
-    )
 
 
 def _odd(physical: pa.Schema, expected: Mapping[str, pa.DataType]) -> frozenset[str]:

@@ -110,6 +110,7 @@ class Dataset(Readable):
                 timestamp=place.timestamp,
                 columns=names,
                 options=place.storage_options,
+                access=place.access,
             )
         snapshot = self.snapshot()
         check_columns(names, snapshot.definition, snapshot.name)
@@ -119,7 +120,13 @@ class Dataset(Readable):
         context, head = snapshot.context, snapshot.log_head
         audit_read(context, head, snapshot.version, "rows", columns=names)
         reader = read_files(
-            context.storage, head, snapshot.definition, files, columns=names, where=condition
+            context.storage,
+            head,
+            snapshot.definition,
+            files,
+            columns=names,
+            where=condition,
+            access=place.access,
         )
         return timed(context, [snapshot], "rows", reader)
 
@@ -130,7 +137,7 @@ class Dataset(Readable):
         where = snapshot.parsed(place.where)
         audited(snapshot)
         plan = self._planned_by(snapshot)
-        return dataset_of(snapshot, plan, columns=place.columns, where=where)
+        return dataset_of(snapshot, plan, columns=place.columns, where=where, access=place.access)
 
     def write(
         self,
@@ -204,7 +211,8 @@ class Dataset(Readable):
 
     def _planned(self, snapshot: TableSnapshot, where: Expression | None) -> list[LoggedFile]:
         wanted = self.location.files
-        found = snapshot.plan(where)
+        # Bloom filters are in data files, which only the location's own filesystem may read.
+        found = snapshot.plan(where, probe_files=self.location.filesystem is None)
         if wanted is None:
             return found
         root = f"{snapshot.context.storage.uri(snapshot.log_head.location)}/"

@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.fs
 
+from lakeward.engines.arrow.file_access import FileAccess, ReadOptions
 from lakeward.errors import InvalidInput
 from lakeward.formats.registry import FORMATS
 from lakeward.model import arguments
@@ -55,8 +57,13 @@ class DatasetLocation:
         where: A SQL boolean expression; rows for which it is true are read.
         files: Only rows of these files, given by their paths in `table.files()`. Each must be a
             file of the version.
-        storage_options: Options to access a path in an object store. They are never shown.
+        storage_options: Options to access a path in an object store. They are never shown. With
+            `filesystem` they are for the table's log only.
         scan: How engines scan the files.
+        read: Options of the Parquet reader; at a path only together with `filesystem`.
+        filesystem: A filesystem of pyarrow that reads the data files instead of the storage of the
+            lake or the path. Its root is the directory of the table; `SubTreeFileSystem` gives a
+            filesystem that root.
     """
 
     table: str | None = None
@@ -69,6 +76,8 @@ class DatasetLocation:
     files: Sequence[str] | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     scan: ScanOptions = field(default_factory=ScanOptions)
+    read: ReadOptions = field(default_factory=ReadOptions)
+    filesystem: pyarrow.fs.FileSystem | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if (self.table is None) == (self.path is None):
@@ -97,19 +106,37 @@ class DatasetLocation:
                 arguments.texts(getattr(self, name), name)
         arguments.mapping(self.storage_options, "storage_options")
         object.__setattr__(self, "scan", ScanOptions.of(self.scan))
+        object.__setattr__(self, "read", _read_options(self.read))
+        if self.filesystem is not None:
+            _check_filesystem(self.filesystem)
+        elif self.path is not None and self.read != ReadOptions():
+            what = f"Read options are not for {self.path}, whose files delta-rs reads."
+            hint = "Give a `filesystem` for its data files, or take it into the lake."
+            raise InvalidInput(what, hint=hint, parameter="read")
 
     @property
     def place(self) -> str:
         """The table or the path, for messages."""
         return str(self.table or self.path)
 
+    @property
+    def access(self) -> FileAccess:
+        """How the data files are opened."""
+        return FileAccess(self.filesystem, self.read)
+
     def to_json(self) -> dict[str, Any]:
-        """Return all fields that are set as JSON values, with storage options masked."""
+        """Return all fields that are set as JSON values, with storage options masked.
+
+        Of a filesystem only its class is shown.
+        """
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         found["storage_options"] = dict.fromkeys(sorted(self.storage_options), MASK)
         scan = {f.name: getattr(self.scan, f.name) for f in fields(self.scan)}
         scan["schema"] = None if self.scan.schema is None else str(self.scan.schema)
         found["scan"] = {k: v for k, v in scan.items() if v != getattr(ScanOptions(), k)}
+        read = {f.name: getattr(self.read, f.name) for f in fields(self.read)}
+        found["read"] = {k: v for k, v in read.items() if v != getattr(ReadOptions(), k)}
+        found["filesystem"] = None if self.filesystem is None else type(self.filesystem).__name__
         return {k: v for k, v in found.items() if v not in (None, {}, ())}
 
 
@@ -121,3 +148,19 @@ def known(kind: Any, given: Mapping[str, Any], what_it_is: str) -> dict[str, Any
         what = f"There is no {what_it_is} {wrong!r}."
         raise InvalidInput(what, hint=f"There are {', '.join(names)}.", parameter=wrong)
     return dict(given)
+
+
+def _read_options(given: Any) -> ReadOptions:
+    if isinstance(given, ReadOptions):
+        return given
+    return ReadOptions(**known(ReadOptions, arguments.mapping(given, "read"), "read option"))
+
+
+def _check_filesystem(given: Any) -> None:
+    if not isinstance(given, pyarrow.fs.FileSystem):
+        what = f"`filesystem` must be a filesystem of pyarrow, not {type(given).__name__}."
+        hint = (
+            "A file of datasets cannot have one: give it in code, by `datasets.add`. Wrap one of"
+            " fsspec in pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(…))."
+        )
+        raise InvalidInput(what, hint=hint, parameter="filesystem")
