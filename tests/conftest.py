@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import lakeward as lw
+from lakeward.log.drivers.nearby import STORE_FILE
 from tests.support.target import LakeTarget, s3_target
 
 if TYPE_CHECKING:
@@ -161,12 +162,29 @@ def store_url(lake_target: LakeTarget) -> str:
     return lake_target.url
 
 
+@pytest.fixture(scope="session")
+def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The SQLite file of a new store: a copy takes a fifth of the time of making its tables."""
+    from lakeward.log.drivers.connect import connect
+
+    directory = tmp_path_factory.mktemp("empty")
+    connect(directory).close()
+    return (directory / STORE_FILE).read_bytes()
+
+
 @pytest.fixture
-def make_lake(lake_target: LakeTarget) -> Generator[Callable[..., lw.Lake]]:
+def make_lake(
+    lake_target: LakeTarget, empty_sqlite: bytes, request: pytest.FixtureRequest
+) -> Generator[Callable[..., lw.Lake]]:
     """Opens the test's lake as often as it is called; each handle is closed at the end."""
+    is_empty = request.node.get_closest_marker("empty_store") is not None
     with ExitStack() as stack:
 
         def make(**options: Any) -> lw.Lake:
+            directory = Path(lake_target.url)
+            if not (is_empty or options or lake_target.is_postgres or directory.exists()):
+                directory.mkdir(parents=True)
+                (directory / STORE_FILE).write_bytes(empty_sqlite)
             return stack.enter_context(lake_target.open(**options))
 
         yield make
