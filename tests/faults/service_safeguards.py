@@ -15,6 +15,7 @@ _QUERIES: Final = "../web/test_queries.py"
 _PENDING: Final = "../web/test_pending_transactions.py"
 _OPENID: Final = "../web/test_openid.py"
 _COMMITS: Final = "../web/test_iceberg_commits.py"
+_SIGNING: Final = "../web/test_signing.py"
 
 
 def _service(what: str, file: str, old: str, new: str, tests: str, only: str = "") -> Safeguard:
@@ -402,6 +403,22 @@ SERVICE_SAFEGUARDS: Final = (
         "    return by is not None",
         _COMMITS,
         "name_files_elsewhere",
+    ),
+    _service(
+        "requests that write are signed for writers",
+        "lake/rest_signing.py",
+        "            check(str(place.name), changes or place.head is None)",
+        "            check(str(place.name), False)",
+        _SIGNING,
+        "readers_read",
+    ),
+    _service(
+        "copies from elsewhere are not signed",
+        "storage/object_store/signing.py",
+        '        if name.startswith("x-amz-") and not',
+        "        if False and not",
+        _SIGNING,
+        "nothing_outside",
     ),
     Safeguard(
         "R1: definitions of several tables are one transaction",

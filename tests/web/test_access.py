@@ -26,6 +26,8 @@ PUBLIC = {
 """Routes that are open to everybody; each of them is here on purpose."""
 READING = {
     "/api/v1/sql",
+    # Only for writers of the table it signs requests that change files.
+    "/iceberg/v1/aws/s3/sign",
     "/iceberg/v1/namespaces/{namespace}/tables/{iceberg_table}/metrics",
     "/iceberg/v1/namespaces/{namespace}/tables/{iceberg_table}/plan",
 }

@@ -19,6 +19,7 @@ from lakeward.formats.iceberg.requests import is_staged as is_staged
 from lakeward.formats.iceberg.requests import parse_commit as parse_commit
 from lakeward.lake.keyed import register_keyed
 from lakeward.lake.rest_namespaces import RestNamespaces
+from lakeward.lake.rest_signing import RestSigning
 from lakeward.lake.rest_views import RestViews
 from lakeward.lake.transactions import Transactions
 from lakeward.log import catalog, heads, onces, transactions
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from lakeward.write.transaction.transaction import Transaction
 
 
-class RestCatalog(RestNamespaces, RestViews):
+class RestCatalog(RestNamespaces, RestViews, RestSigning):
     """Implements the operations of the Iceberg REST protocol for the lake's Iceberg tables."""
 
     def __init__(self, context: LakeContext, transactions: Transactions) -> None:
@@ -151,7 +152,7 @@ class RestCatalog(RestNamespaces, RestViews):
         If `key` is given, repeated calls with the same key create the table once.
         """
         from lakeward.formats.iceberg.requests import staged_document
-        from lakeward.write.branch.remote_creation import create_staged, new_place
+        from lakeward.write.branch.remote_creation import create_empty, new_place
 
         self._context.database.check_writable()
         name = TableName.parse(f"{namespace}.{body.get('name')}")
@@ -160,7 +161,7 @@ class RestCatalog(RestNamespaces, RestViews):
             return name
         self._check_absent(name)
         place = self._context.storage.uri(new_place(name))
-        create_staged(self._context, name, staged_document(body, place), key, what)
+        create_empty(self._context, name, staged_document(body, place), key, what)
         return name
 
     def rename(self, old: TableName, new: TableName, key: str | None = None) -> None:
@@ -190,8 +191,7 @@ class RestCatalog(RestNamespaces, RestViews):
     ) -> CommitResult | None:
         """Commit changes of one or several tables, all of them or none.
 
-        Return None if one table was created, or if the same id was used for a commit that made no
-        version.
+        Return None if the same id was used for a commit that made no version.
 
         Args:
             commits: One commit for each table.
@@ -209,9 +209,6 @@ class RestCatalog(RestNamespaces, RestViews):
         wanted = [(self.name_of(c.namespace, c.name), c) for c in commits]
         if len({name for name, _ in wanted}) != len(wanted):
             raise InvalidInput("A table is named twice in one commit.")  # noqa: EM101
-        if len(wanted) == 1 and wanted[0][1].creates:
-            self._create_staged(*wanted[0], transaction_id, trusted=trusted)
-            return None
         what = described("commit", *map(asdict, commits))
         was_done = self._was_done(transaction_id, what)
         begun = self._transactions.begin(
@@ -254,16 +251,6 @@ class RestCatalog(RestNamespaces, RestViews):
             for one in asked:
                 remote.stage(self._context, tx, one)
         return tx.commit()
-
-    def _create_staged(
-        self, name: TableName, commit: TableCommit, key: str | None, *, trusted: bool
-    ) -> None:
-        from lakeward.write.branch.remote_creation import create_staged
-
-        what = described(f"create {name}", asdict(commit))
-        if not self._was_done(key, what):
-            document = self._first_document(name, commit)
-            create_staged(self._context, name, document, key, what, trusted=trusted)
 
     def _first_document(self, name: TableName, commit: TableCommit) -> Document:
         """Return the first document of a table that a commit creates, if the name is free."""

@@ -256,6 +256,10 @@ class Storage(ABC):
         """Return the settings with which a Spark session opens files here, credentials included."""
         return {}
 
+    def signer(self) -> Any:
+        """Return the `Signer` of requests of clients without credentials; None without one."""
+        return None
+
     def options_for(self, engine: str) -> dict[str, str]:
         """Return the options with which `delta`, `iceberg` or `spark` opens files here."""
         known = {

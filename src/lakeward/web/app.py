@@ -30,6 +30,7 @@ from lakeward.web.edge import Edge
 from lakeward.web.hiding import Hiding
 from lakeward.web.iceberg import namespaces as iceberg_namespaces
 from lakeward.web.iceberg import session as iceberg_session
+from lakeward.web.iceberg import signing as iceberg_signing
 from lakeward.web.iceberg import tables as iceberg_tables
 from lakeward.web.iceberg import views as iceberg_views
 from lakeward.web.openid import Provider
@@ -56,6 +57,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     iceberg_session.router,
     iceberg_namespaces.router,
     iceberg_tables.router,
+    iceberg_signing.router,
     iceberg_views.router,
     session.router,
     overview.router,

@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse
 from lakeward import errors
 from lakeward.errors import LakewardError
 from lakeward.lake.rest_namespaces import NotEmpty
+from lakeward.lake.rest_signing import NotSigned
 from lakeward.web.access import Forbidden, Unauthenticated
 from lakeward.web.answers import encoded, hiding_of
 from lakeward.web.iceberg.problems import for_iceberg
@@ -35,6 +36,7 @@ _STATUS: Final[dict[type[LakewardError], int]] = {
     errors.TransactionClosed: 409,
     errors.PublicationBlocked: 409,
     NotEmpty: 409,
+    NotSigned: 403,
     errors.SchemaMismatch: 422,
     errors.ConstraintViolation: 422,
     errors.PolicyViolation: 422,

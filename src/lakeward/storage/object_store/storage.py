@@ -35,6 +35,7 @@ from lakeward.storage.object_store.files import TAIL, ObjectFile, ObjectFiles, U
 from lakeward.storage.object_store.options import StorageOptions
 from lakeward.storage.object_store.places import AZURE, S3, ObjectPlace
 from lakeward.storage.object_store.retry import RETRY_SECONDS, SHARE, NameTaken, Requests
+from lakeward.storage.object_store.signing import Signer, signer_of
 
 _CHUNK: Final = 16 * 2**20
 _CLASSES: Final = {S3: "S3Store", AZURE: "AzureStore"}
@@ -224,6 +225,10 @@ class ObjectStorage(Storage):
     def spark_conf(self) -> dict[str, str]:
         """Return the options by Spark's names."""
         return for_spark(self._options)
+
+    def signer(self) -> Signer | None:
+        """Return the signer of S3 requests; None unless the warehouse is on S3 and has a key."""
+        return signer_of(self._options, self._place)
 
     def is_put_refused(self, path: str) -> bool:
         """Put a small file if it is absent; return whether the store refused the put.

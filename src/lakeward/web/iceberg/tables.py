@@ -28,6 +28,7 @@ from lakeward.web.iceberg.requests import (
     nothing,
     page,
 )
+from lakeward.web.iceberg.signing import Delegation, delegated
 
 router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
@@ -46,7 +47,9 @@ def tables(by: By, namespace: str, size: Size = None, token: Token = None) -> Re
 
 @router.post("/namespaces/{namespace}/tables")
 @needs(Role.WRITER)
-async def create(by: By, namespace: str, body: Body, key: Key) -> Response:
+async def create(
+    by: By, namespace: str, body: Body, key: Key, access: Delegation = None
+) -> Response:
     """Create an empty table, or stage one that a commit will create."""
     name_of(by, levels(namespace), body.get("name"))
 
@@ -56,8 +59,8 @@ async def create(by: By, namespace: str, body: Body, key: Key) -> Response:
         inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
         catalog.namespace(inside)
         if is_staged(body):
-            return catalog.stage(inside, body)
-        return catalog.load(catalog.create(inside, body, key))
+            return delegated(by, access, catalog.stage(inside, body))
+        return delegated(by, access, catalog.load(catalog.create(inside, body, key)))
 
     return answer(await in_thread(made))
 
@@ -83,13 +86,14 @@ def load(
     namespace: str,
     iceberg_table: str,
     snapshots: Annotated[Literal["all", "refs"], Query()] = "all",
+    access: Delegation = None,
 ) -> Response:
     """Load a table's metadata."""
     name = name_of(by, levels(namespace), iceberg_table)
     loaded = by.lake.iceberg_catalog().load(name, refs_only=snapshots == "refs")
     if request.method == "HEAD":
         return nothing()
-    return answer(loaded)
+    return answer(delegated(by, access, loaded))
 
 
 @router.post("/namespaces/{namespace}/tables/{iceberg_table}")

@@ -2,7 +2,7 @@
 
 The client has requested the metadata of a new table, has written files to the location in it, and
 commits both. The table is adopted from that one document, so it exists with its rows or not at all.
-In a commit of several tables, it is inserted in the database transaction that commits the others.
+It is inserted in the database transaction that commits the other tables of the same commit.
 """
 
 from __future__ import annotations
@@ -45,25 +45,22 @@ def new_place(name: TableName) -> str:
     return f"{_directory(name)}-{secrets.token_hex(6)}"
 
 
-def create_staged(
+def create_empty(
     context: LakeContext,
     name: TableName,
     document: Document,
     key: str | None,
     what: str,
-    *,
-    trusted: bool = False,
 ) -> None:
-    """Create a table from the first document that a client built; with a key only once.
+    """Create an empty table from its first document; with a key only once.
 
-    `what` identifies the client's request, for the key. A trusted client may add data files outside
-    of the table's directory.
+    `what` identifies the client's request, for the key.
 
     Raises:
         AlreadyExists: There is a table of this name.
         InvalidInput, UnsupportedFeature: The document cannot be used; see `_written`.
     """
-    place = _written(context, name, document, trusted=trusted)
+    place = _written(context, name, document, trusted=False)
 
     def note(session: Session) -> None:
         is_first(context, session, key, what)
@@ -73,7 +70,7 @@ def create_staged(
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """A table that a commit of several tables creates, whose document is written already."""
+    """A table that a commit creates, whose document is written already."""
 
     name: TableName
     found: Adoption
@@ -114,7 +111,7 @@ class Creation:
 def prepare_creation(
     context: LakeContext, name: TableName, document: Document, *, trusted: bool
 ) -> Creation:
-    """Check and write the first document of a table that a commit of several tables creates.
+    """Check and write the first document of a table that a commit creates.
 
     Raises:
         InvalidInput, UnsupportedFeature: The document cannot be used; see `_written`.
