@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow.dataset as ds
@@ -77,6 +77,10 @@ class ReadOptions:
         )
 
 
+NO_OPTIONS: Final = ReadOptions()
+"""Options with the default values."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileAccess:
     """How the data files of a table are opened.
@@ -88,14 +92,14 @@ class FileAccess:
     """
 
     filesystem: pyarrow.fs.FileSystem | None = None
-    options: ReadOptions = field(default_factory=ReadOptions)
+    options: ReadOptions = NO_OPTIONS
 
     @property
     def reason(self) -> str | None:
         """Why only Lakeward's own reader can open the files; None if others can, too."""
         if self.filesystem is not None:
             return "the location has a filesystem of its own"
-        return None if self.options == ReadOptions() else "the location has read options"
+        return None if self.options == NO_OPTIONS else "the location has read options"
 
     @property
     def is_remote(self) -> bool:

@@ -12,7 +12,7 @@ import pyarrow.fs
 
 from lakeward.engines.arrow.by_id import Hints
 from lakeward.engines.arrow.deletes import Equality
-from lakeward.engines.arrow.file_access import ReadOptions
+from lakeward.engines.arrow.file_access import NO_OPTIONS, ReadOptions
 from lakeward.engines.arrow.identified import Wanted, rows_by_id
 from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.engines.arrow.source import Deleted, TableFiles
@@ -67,7 +67,7 @@ def scan(
     wanted = [schema.arrow.field(n) for n in names]
     gone = deleted or _none
     try:
-        how = options or ReadOptions()
+        how = options or NO_OPTIONS
         source = TableFiles(definition, filesystem, directory, is_remote=is_remote, options=how)
         source.look(files, names, where)
         if numbered:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.at_once import files_at_once
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.arrow.file_access import ReadOptions
+from lakeward.engines.arrow.file_access import NO_OPTIONS, ReadOptions
 from lakeward.engines.arrow.parquet import has_dictionary
 from lakeward.engines.arrow.row_groups import POSITION, complete, masked, parts_of
 from lakeward.engines.arrow.values import arrow_value
@@ -160,7 +160,7 @@ class TableFiles:
         """
         if file.size > _SMALL or self._is_remote or file.partition or not names:
             return None
-        if any("." in n for n in names) or self._options != ReadOptions():
+        if any("." in n for n in names) or self._options != NO_OPTIONS:
             return None
         wanted = self._stored
         try:
