@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from lakeward.errors import InvalidInput
 from lakeward.model.names import TableName
 from lakeward.model.shown import Shown, html_table
 from lakeward.write.commit.outcome import Outcome, outcome
@@ -70,8 +71,8 @@ class Standing(Shown):
         """The properties that `set_properties` set, which are kept with the commits."""
         return dict(self._view.properties)
 
-    def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Set properties that are kept with every commit of this transaction.
+    def set_properties(self, properties: Mapping[str, str], *, table: str | None = None) -> None:
+        """Set properties that are kept with every commit of this transaction, or with one.
 
         History shows them. They are published too: in the tags of a Delta commit, and in the
         summary of an Iceberg snapshot.
@@ -79,14 +80,26 @@ class Standing(Shown):
         Args:
             properties: Texts by name, such as `{"job": "nightly"}`. Names that a format reserves
                 are refused.
+            table: Keep them with the commit of this table only, which the transaction has written
+                before. They replace those of the transaction that have the same name.
 
         Raises:
-            InvalidInput: A name or a value cannot be used.
+            InvalidInput: A name or a value cannot be used, or the transaction has not written the
+                table.
         """
         from lakeward.model.commit_properties import checked_properties
 
         self._lifecycle.check_open()
-        self._view.properties.update(checked_properties(properties))
+        given = checked_properties(properties)
+        if table is None:
+            self._view.properties.update(given)
+            return
+        member = self._view.members.get(TableName.parse(table))
+        if member is None:
+            what = f"The transaction has not written table {table}."
+            hint = "Set the properties of its commit after that."
+            raise InvalidInput(what, hint=hint, table=table)
+        member.change.properties = {**member.change.properties, **given}
 
     def outcome(self) -> Outcome:
         """Return the state of the transaction in the store, and the versions that it made."""
