@@ -93,6 +93,10 @@ class ManyFiles:
                 change.added.extend(self._of(version))
                 change.operations.append(Operation("WRITE", {}))
 
+    def paths(self) -> Iterator[str]:
+        """The paths of all files, below the table's directory."""
+        return (f.path for version in range(self.versions) for f in self._of(version))
+
     def _of(self, version: int) -> Iterator[DataFile]:
         """The files that a version adds. Fields 1 and 2 are `id` and `k`."""
         width = 10 * _SPREAD // self.files

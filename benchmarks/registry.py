@@ -26,6 +26,7 @@ from benchmarks import (
     tables,
     timestamp,
     unique,
+    vacuum,
 )
 from benchmarks.result import Benchmark
 
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cache": cache.run,
     "observing": observing.run,
     "layout": layout.run,
+    "vacuum": vacuum.run,
     "steady": steady.run,
     "service": service.run,
     "spark": spark.run,

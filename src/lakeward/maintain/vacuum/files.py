@@ -113,24 +113,20 @@ def sort(
     refs: Mapping[str, int],
 ) -> Sorted:
     """Classify the listed files by what the log records of them."""
-    needed, elsewhere, old = _known(context, session, head, kept, refs)
+    rest, elsewhere, old = _unneeded(context, session, head, names, kept, refs)
     changes = dict(reach.change_paths(session, head.table_id))
     others = _places_inside(context, session, head)
     working = branches.live_directories(session, head.table_id)
     owners, taken = _Owners(session), unrecorded.claimed(session, head.table_id)
     out = Sorted()
-    # The first of these filters removes most files of a large table.
-    rest = [name for name in names if name not in needed]
     if elsewhere:
-        rest = [name for name in rest if name.rpartition("/")[2] not in elsewhere]
+        rest = {name for name in rest if name.rpartition("/")[2] not in elsewhere}
     if others:
-        rest = [name for name in rest if not name.startswith(others)]
-    gone = [name for name in rest if name in old]
+        rest = {name for name in rest if not name.startswith(others)}
+    gone = rest & old
     if gone:
-        out.deletable[Why.OLD] = gone
-    for name in rest:
-        if name in old:
-            continue
+        out.deletable[Why.OLD] = list(gone)
+    for name in sorted(rest - gone):
         if name in changes:
             if changes[name] < kept.kept_from:
                 out.deletable[Why.CHANGES].append(name)
@@ -161,34 +157,47 @@ def _places_inside(context: LakeContext, session: Session, head: Head) -> tuple[
     )
 
 
-def _known(
-    context: LakeContext, session: Session, head: Head, kept: Kept, refs: Mapping[str, int]
+def _unneeded(
+    context: LakeContext,
+    session: Session,
+    head: Head,
+    names: Iterable[str],
+    kept: Kept,
+    refs: Mapping[str, int],
 ) -> tuple[set[str], set[str], set[str]]:
-    """Return names that kept versions need, base names of needed files elsewhere, all other names.
+    """Return names that no kept version needs, base names of needed files elsewhere, old names.
 
-    In a lake that was moved, the log may have files of this directory by their old full paths, so a
-    file is kept if its base name is that of a needed file elsewhere.
+    Old names are those that the log has only of versions that are not kept. In a lake that was
+    moved, the log may have files of this directory by their old full paths, so a file is kept if
+    its base name is that of a needed file elsewhere.
     """
-    needed: set[str] = set()
+    rest = set(names)
     elsewhere: set[str] = set()
     old: set[str] = set()
     inside = _Inside(context.storage, head)
-    for rows in reach.needed_paths(session, head.table_id, kept.kept_from):
+
+    def keep(rows: Iterable[Row]) -> None:
+        # A set of all needed names would take more time and memory in a large table.
+        needed: set[str] = set()
         _take_all(inside, rows, needed, elsewhere)
+        rest.difference_update(needed)
+
+    for rows in reach.needed_paths(session, head.table_id, kept.kept_from):
+        keep(rows)
     for rows in reach.old_paths(session, head.table_id, kept.kept_from):
         held, over = _divided(rows, kept.held)
-        _take_all(inside, held, needed, elsewhere)
+        keep(held)
         _take_all(inside, over, old, set())
-    _take_all(inside, reach.full_paths_of_others(session, head.table_id), needed, elsewhere)
+    keep(reach.full_paths_of_others(session, head.table_id))
     for earlier in heads.before_at_location(session, head):
         # Tags, clones and branches of a dropped table hold files that this one took over.
         versions = kept_of_dropped(context, session, earlier).held
         for rows in reach.old_paths(session, earlier, LIVE) if versions else ():
-            _take_all(inside, _divided(rows, versions)[0], needed, elsewhere)
+            keep(_divided(rows, versions)[0])
     for publisher in publishers(head):
         paths = publisher.files_of_refs(context, head, refs)
-        _take_all(inside, ((path, None) for path in paths), needed, elsewhere)
-    return needed, elsewhere, old
+        keep((path, None) for path in paths)
+    return rest, elsewhere, old
 
 
 def _divided(rows: Sequence[Any], held: Sequence[int]) -> tuple[list[Row], list[Row]]:
