@@ -1,4 +1,4 @@
-"""The description of the REST API, tried out by schemathesis: no request makes the service fail."""
+"""The descriptions of both APIs, tried out by schemathesis: no request makes the service fail."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from tests.support.sizes import sizes
 PROGRAM = Path(__file__).parents[2] / ".venv-browser" / "bin" / "schemathesis"
 
 
+@pytest.mark.parametrize("api", ["/api/v1", "/iceberg/v1"])
 @sizes("examples", short=3, full=200)
-def test_no_request_that_the_description_allows_fails(tmp_path: Path, examples: int) -> None:
+def test_no_request_that_the_description_allows_fails(
+    tmp_path: Path, examples: int, api: str
+) -> None:
     if not PROGRAM.exists():
         pytest.skip("there is no .venv-browser; `make browser` makes it")
     with made_lake(tmp_path / "lake") as lake:
@@ -23,7 +26,7 @@ def test_no_request_that_the_description_allows_fails(tmp_path: Path, examples: 
             token = lake.create_token(role="admin").secret
             done = subprocess.run(
                 [
-                    *(str(PROGRAM), "run", f"{service.url}/api/v1/openapi.json"),
+                    *(str(PROGRAM), "run", f"{service.url}{api}/openapi.json"),
                     *("-H", f"Authorization: Bearer {token}", "--seed", "1", "--warnings", "off"),
                     *("--checks", "not_a_server_error,ignored_auth,content_type_conformance"),
                     *("--phases", "fuzzing" if examples < 10 else "coverage,fuzzing"),

@@ -33,6 +33,8 @@ from lakeward.web.iceberg import session as iceberg_session
 from lakeward.web.iceberg import signing as iceberg_signing
 from lakeward.web.iceberg import tables as iceberg_tables
 from lakeward.web.iceberg import views as iceberg_views
+from lakeward.web.iceberg.description import describe_bodies
+from lakeward.web.iceberg.requests import PREFIX
 from lakeward.web.openid import Provider
 from lakeward.web.pages import lake as lake_pages
 from lakeward.web.pages import lineage, live, overview, session
@@ -122,5 +124,19 @@ _about = APIRouter(include_in_schema=False)
 @needs(Role.READER)
 def openapi(request: Request) -> Response:
     """Return the OpenAPI description of the REST API."""
-    described: dict[str, Any] = request.app.openapi()
+    return Response(encoded(_described(request, "/api/")), media_type=JSON)
+
+
+@_about.get(f"{PREFIX}/openapi.json")
+@needs(Role.READER)
+def iceberg_openapi(request: Request) -> Response:
+    """Return the OpenAPI description of the Iceberg REST catalog."""
+    described = describe_bodies(_described(request, PREFIX))
     return Response(encoded(described), media_type=JSON)
+
+
+def _described(request: Request, below: str) -> dict[str, Any]:
+    """Return the OpenAPI description of the routes below a path."""
+    described: dict[str, Any] = request.app.openapi()
+    paths = {path: one for path, one in described["paths"].items() if path.startswith(below)}
+    return {**described, "paths": paths}

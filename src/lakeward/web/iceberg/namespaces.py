@@ -23,7 +23,7 @@ from lakeward.web.iceberg.requests import (
     page,
 )
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False)
+router = APIRouter(prefix=PREFIX, tags=["iceberg"])
 Size = Annotated[int | None, Query(alias="pageSize", ge=1, le=100_000)]
 Token = Annotated[str | None, Query(alias="pageToken", max_length=500)]
 
@@ -61,7 +61,8 @@ async def create(by: By, body: Body, key: Key) -> Response:
     return answer({"namespace": given, "properties": made})
 
 
-@router.api_route("/namespaces/{namespace}", methods=["GET", "HEAD"])
+@router.head("/namespaces/{namespace}")
+@router.get("/namespaces/{namespace}")
 @needs(Role.READER)
 def load(request: Request, by: By, namespace: str) -> Response:
     """Show a namespace with its properties."""

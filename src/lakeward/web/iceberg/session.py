@@ -17,7 +17,7 @@ from lakeward.web.access import needs
 from lakeward.web.answers import JSON, encoded
 from lakeward.web.iceberg.requests import PREFIX, answer
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False)
+router = APIRouter(prefix=PREFIX, tags=["iceberg"])
 _ROOT: Final = "/v1/{prefix}"
 _OF_NAMESPACE: Final = f"{_ROOT}/namespaces/{{namespace}}"
 _OF_TABLE: Final = f"{_OF_NAMESPACE}/tables/{{table}}"

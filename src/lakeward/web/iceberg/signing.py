@@ -10,7 +10,7 @@ from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
 from lakeward.web.iceberg.requests import PREFIX, Body, answer, in_thread
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False)
+router = APIRouter(prefix=PREFIX, tags=["iceberg"])
 Delegation = Annotated[str | None, Header(alias="X-Iceberg-Access-Delegation", max_length=200)]
 """The type of the parameter by which an endpoint gets how a client wants to access files."""
 

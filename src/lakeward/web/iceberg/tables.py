@@ -30,7 +30,7 @@ from lakeward.web.iceberg.requests import (
 )
 from lakeward.web.iceberg.signing import Delegation, delegated
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False)
+router = APIRouter(prefix=PREFIX, tags=["iceberg"])
 
 
 @router.get("/namespaces/{namespace}/tables")
@@ -78,7 +78,8 @@ async def register(by: By, namespace: str, body: Body, key: Key) -> Response:
     return answer(await in_thread(made))
 
 
-@router.api_route("/namespaces/{namespace}/tables/{iceberg_table}", methods=["GET", "HEAD"])
+@router.head("/namespaces/{namespace}/tables/{iceberg_table}")
+@router.get("/namespaces/{namespace}/tables/{iceberg_table}")
 @needs(Role.READER)
 def load(
     request: Request,

@@ -24,7 +24,7 @@ from lakeward.web.iceberg.requests import (
     page,
 )
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False)
+router = APIRouter(prefix=PREFIX, tags=["iceberg"])
 
 
 @router.get("/namespaces/{namespace}/views")
@@ -66,7 +66,8 @@ async def register(by: By, namespace: str, body: Body, key: Key) -> Response:
     return answer(await in_thread(made))
 
 
-@router.api_route("/namespaces/{namespace}/views/{iceberg_view}", methods=["GET", "HEAD"])
+@router.head("/namespaces/{namespace}/views/{iceberg_view}")
+@router.get("/namespaces/{namespace}/views/{iceberg_view}")
 @needs(Role.READER)
 def load(request: Request, by: By, namespace: str, iceberg_view: str) -> Response:
     """Load a view's metadata."""
