@@ -48,6 +48,13 @@ def test_every_page_is_right_in_a_browser(tmp_path: Path) -> None:
             )
         with lake.transaction(message="markets with orders") as tx:
             tx.sql("INSERT INTO gold.markets SELECT country FROM gold.by_country WHERE orders > 1")
+        parts = lake.create("gold.by_day", "day string, n int64", partition_by=["day"])
+        parts.append([{"day": f"2026-11-{n:02}", "n": m} for n in range(1, 29) for m in range(n)])
+        with lake.sink("gold.clicks", writer_id="web-1", schema={"id": "int64"}) as sink:
+            sink.write([{"id": 1}])
+            sink.commit_epoch(0)
+        for change in lake.consumer("counter"):
+            print(change.position)
         table = max(lake.tables(), key=lambda t: t.version).name
         newest = lake.transactions(limit=1)[0].transaction_id
         keep(lake, newest, "failed", {**BUNDLE, "run": newest})
@@ -60,6 +67,7 @@ def test_every_page_is_right_in_a_browser(tmp_path: Path) -> None:
                 for name, value in values.items():
                     filled = filled.replace(name, value)
                 pages.append((filled, SHOWN.get(path)))
+        pages.append(("/tables/gold.by_day/layout", None))
         token = lake.create_token("anna", role="admin").secret
         try:
             found = walk(service.url, token, pages, shots)

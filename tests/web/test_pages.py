@@ -111,6 +111,7 @@ def test_every_link_leads_to_a_page_that_is_safe(hostile: Service) -> None:
             ahead += [link for link in found if not link.endswith("/login")]
     pages = {p.partition("?")[0] for p in seen}
     assert {"/", "/health", "/transactions", "/jobs", "/audit", "/quality", "/search"} <= pages
+    assert {"/streams", "/alerts"} <= pages
     tabs = (
         "",
         "/compare",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakeward.model.metrics import LakeMetrics
     from lakeward.model.quality.report import Quality
     from lakeward.model.service_levels import Attainment, ServiceLevelRecord
+    from lakeward.read.streams import Streams
 
 _TABLES: Final = 100
 
@@ -96,6 +97,14 @@ class Measuring:
         about = "Score of a table's files: 100 at best."
         score = gauge("lakeward_table_health_score", about, samples)
         return replace(found, metrics=(*found.metrics, score))
+
+    def streams(self) -> Streams:
+        """Return the writers of sinks, and the consumers of the lake's changes, with their lag."""
+        from lakeward.read.streams import streams
+
+        database = self._context.database
+        with database.read() as session:
+            return streams(session, database.clock_ms(session))
 
     def set_service_level(self, name: str, level: Mapping[str, Any] | None) -> None:
         """Declare what a table or a pipeline promises; None removes the promise.

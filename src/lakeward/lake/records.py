@@ -73,6 +73,9 @@ from lakeward.read.row_diff import RowDiff as RowDiff
 from lakeward.read.runs import RunRecord as RunRecord
 from lakeward.read.schemas import SchemaVersion as SchemaVersion
 from lakeward.read.snapshot import TableSnapshot as TableSnapshot
+from lakeward.read.streams import FollowerRecord as FollowerRecord
+from lakeward.read.streams import SinkRecord as SinkRecord
+from lakeward.read.streams import Streams as Streams
 from lakeward.read.violations import ViolationRecord as ViolationRecord
 from lakeward.stream.consume import Consumed as Consumed
 from lakeward.stream.consumer import ConsumerRecord as ConsumerRecord

@@ -10,6 +10,7 @@ from lakeward.lake.records import (
     Attainment,
     JobRecord,
     Quality,
+    Streams,
     Tag,
     TransactionRecord,
     ViolationRecord,
@@ -123,6 +124,16 @@ def seen_levels(by: Caller) -> list[Attainment]:
         return by.lake.sla()
     open_to = {table.name for table in by.tables()}
     return [one for one in by.lake.sla() if one.subject in open_to]
+
+
+def seen_streams(by: Caller) -> Streams:
+    """Return the sinks of tables that the caller has access to.
+
+    Consumers read all tables, so they are only for callers who see all of them.
+    """
+    found = by.lake.streams()
+    sinks = tuple(one for one in found.sinks if by.sees(one.table))
+    return Streams(sinks, found.consumers if by.sees_everything else ())
 
 
 def _filled(

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
+from lakeward.web.alerts import alerts
 from lakeward.web.answers import Cursor
 from lakeward.web.lists import page_after
 from lakeward.web.pages.rendering import page
@@ -17,6 +18,7 @@ from lakeward.web.seen import (
     seen_quality,
     seen_run,
     seen_runs,
+    seen_streams,
     seen_tags,
     seen_transaction,
     seen_transactions,
@@ -57,6 +59,20 @@ def jobs(request: Request, by: By, table: Name = None) -> Response:
         "of_table": table,
     }
     return page(request, "jobs", records)
+
+
+@router.get("/streams")
+@needs(Role.READER)
+def streams(request: Request, by: By) -> Response:
+    """Show writers of sinks with their last commits, and consumers with their lag."""
+    return page(request, "streams", {"streams": seen_streams(by)})
+
+
+@router.get("/alerts")
+@needs(Role.READER)
+def lake_alerts(request: Request, by: By) -> Response:
+    """Show what needs attention: service levels, publication, expectations, failed runs."""
+    return page(request, "alerts", {"alerts": alerts(by)})
 
 
 @router.get("/runs/{run}")

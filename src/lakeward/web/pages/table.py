@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 from lakeward.model.records import to_json
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
-from lakeward.web.charts import line
+from lakeward.web.charts import heat, line
 from lakeward.web.pages.rendering import page, part
 from lakeward.web.places import SnapshotAt
 
@@ -19,6 +19,7 @@ _VERSIONS = 50
 _ROWS = 50
 _FILES = 100
 _POINTS = 200
+_PARTITIONS = 400
 Version = Annotated[int | None, Query(ge=0)]
 
 
@@ -139,9 +140,17 @@ def layout(request: Request, by: By, table: str) -> Response:
 def health(request: Request, by: By, table: str) -> Response:
     """Show the layout's score, its reasons, the partitions, and the plan of `optimize`."""
     source = by.table(table)
+    found = source.health()
+    # The partitions are sorted, worst first.
+    parts = found.partitions[:_PARTITIONS]
     records = {
         "table": source.at().details(),
-        "health": source.health(),
+        "health": found,
+        "maps": {
+            "size": heat([(p.partition, p.bytes) for p in parts]),
+            "files": heat([(p.partition, p.files) for p in parts]),
+            "deleted rows": heat([(p.partition, p.deleted_rows) for p in parts]),
+        },
         "plan": source.optimize(dry_run=True).plan,
         "may_optimize": by.may_with(table, Role.ADMIN),
     }
