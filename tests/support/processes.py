@@ -25,7 +25,9 @@ CONTEXT.set_forkserver_preload(
     [
         "tests.support.preloaded",
         # What the module of a test imports, which its processes import again.
+        "lakeward.web.app",
         "psycopg",
+        "pyiceberg.table",
         "pytest",
         "sqlglot.dialects.databricks",
         "tests.support.invariants",
