@@ -1,146 +1,194 @@
-"""Compaction of 1,000 small files, Z-order by two columns, and point lookups, beside deltalake.
+"""Compaction of 1,000 small files and Z-order by two columns, beside deltalake and Spark; lookups.
 
 Every contender gets a table of its own with the same rows for each round, because what was laid out
-once has nothing left to do. Lookups ask for one key that is spread over all files, by Bloom
-filters.
+once has nothing left to do. Times are shown by the clock and by the processor: on a busy machine
+only the latter can be compared with those of another run. Spark syncs nothing to disk, and that is
+not made up for. The peak of memory is that of a process that does nothing else.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 import lakeward as lw
-from benchmarks.result import Claim, Quantity, Result, Series, Settings, faster
+from benchmarks.lookups import lookups
+from benchmarks.memory import peak_of
+from benchmarks.result import Claim, Quantity, Result, Series, Settings, below, faster
 from benchmarks.rounds import by_name, interleave
 from benchmarks.scratch import fresh
 
-_PEER = "deltalake"
-_TIMES = 1.5
+_ROOT = Path(__file__).parents[1]
+_OWN, _PEER, _SPARK = "lakeward", "deltalake", "Spark"
+_TIMES = {_PEER: 1.5, _SPARK: 3.0}
+_COLUMNS = ["id", "c"]
+_MEMORY_MB = 1024
 
 
 def run(settings: Settings) -> Result:
-    """Measure all three, one after the other."""
-    place = fresh(settings.scratch / "layout")
-    files, rows = settings.choose(1_000, 50), settings.choose(10_000_000, 200_000)
-    rounds = settings.choose(5, 2)
+    """Measure all of it, one after the other."""
+    return measure(
+        fresh(settings.scratch / "layout"),
+        files=settings.choose(1_000, 50),
+        rows=settings.choose(10_000_000, 200_000),
+        rounds=settings.choose(5, 2),
+    )
+
+
+def measure(place: Path, *, files: int, rows: int, rounds: int) -> Result:
+    """Measure so many files and rows."""
+    os.environ.setdefault("LAKEWARD_CACHE", str(_ROOT / ".jars"))
+    from lakeward.spark import session
+
     small = [_rows(1_000, seed) for seed in range(files)]
     large = [_rows(rows // 10, seed) for seed in range(10)]
-    columns = ["id", "c"]
     series: list[Series] = []
     claims: list[Claim] = []
     with lw.open(place / "lake") as lake:
-        packing = {
-            "lakeward: compaction": _ours(lake, small, {}),
-            f"{_PEER}: compaction": _theirs(place, small, None),
-        }
-        series += interleave(packing, rounds=rounds, warm_up=1, writes=True)
-        ordering = {
-            "lakeward: Z-order": _ours(lake, large, {"zorder": columns}),
-            f"{_PEER}: Z-order": _theirs(place, large, columns),
-        }
-        series += interleave(ordering, rounds=max(1, rounds // 2), warm_up=0, writes=True)
-        found, opened = _lookups(lake, place, large, rounds * 4)
+        spark = session(lake, master="local[2]", **{"spark.ui.showConsoleProgress": False})
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            series += _raced(lake, spark, place, "compaction", small, None, rounds)
+            series += _raced(lake, spark, place, "Z-order", large, _COLUMNS, max(1, rounds // 2))
+        finally:
+            spark.stop()
+        found, opened = lookups(lake, place, large, _COLUMNS, rounds * 4)
         series += found
-        times = by_name(series)
+        claims += _memory(lake, place, large)
+    times = by_name(series)
+    for what in ("compaction", "Z-order"):
         claims += [
-            faster(what, times[f"lakeward: {what}"], times[f"{_PEER}: {what}"], times=_TIMES)
-            for what in ("compaction", "Z-order")
-        ]
-        lookup = times["lakeward: lookup by Bloom filters"]
-        claims.append(faster("lookup", lookup, times[f"{_PEER}: lookup"], times=1.0))
-        claims.append(
-            Claim(
-                "files opened by a lookup",
-                Quantity(opened, "files"),
-                "at most 2 of 10",
-                holds=opened <= 2,
+            faster(
+                f"{what}{by}", times[f"{_OWN}: {what}{by}"], times[f"{who}: {what}{by}"], times=n
             )
-        )
+            for who, n in _TIMES.items()
+            for by in ("", ", CPU time")
+        ]
+    for way in ("Z-order", "Bloom filters"):
+        ours, theirs = (times[f"{who}: lookup by {way}"] for who in (_OWN, _PEER))
+        claims.append(faster(f"lookup by {way}", ours, theirs, times=1.0))
+    claims += opened
     title = f"compaction of {files:,} files, Z-order of {rows:,} rows by two columns, lookups"
     return Result("layout", title, series, claims, (f"{rounds} rounds; files of 1,000 rows.",))
 
 
-def _rows(count: int, seed: int) -> pa.Table:
+def _rows(number: int, seed: int) -> pa.Table:
     chance = np.random.default_rng(seed)
     return pa.table(
         {
-            "id": chance.integers(0, 10**9, count),
-            "c": chance.integers(0, 10**6, count),
-            "k": pa.array(chance.integers(0, 5_000, count)).cast(pa.string()),
-            "v": chance.random(count),
+            "id": chance.integers(0, 10**9, number),
+            "c": chance.integers(0, 10**6, number),
+            "k": pa.array(chance.integers(0, 5_000, number)).cast(pa.string()),
+            "v": chance.random(number),
         }
     )
 
 
-def _ours(
-    lake: lw.Lake, parts: Sequence[pa.Table], layout: dict[str, list[str]]
-) -> Callable[[], float]:
-    names = (f"own_{'_'.join(layout) or 'pack'}_{n}" for n in count())
+def _raced(
+    lake: lw.Lake,
+    spark: Any,
+    place: Path,
+    what: str,
+    parts: Sequence[pa.Table],
+    columns: list[str] | None,
+    rounds: int,
+) -> list[Series]:
+    """Let all three lay out tables of the same rows by turns; their times by both clocks."""
+    numbers = count()
+    cpu: dict[str, list[float]] = {}
+    on_spark = _clock_of(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 
-    def once() -> float:
-        table = lake.create(next(names), parts[0].schema)
+    def contender(
+        who: str, make: Callable[[str], Callable[[], object]], clock: Callable[[], float]
+    ) -> Callable[[], float]:
+        used = cpu.setdefault(f"{who}: {what}, CPU time", [])
+
+        def once() -> float:
+            name = f"{who}_{'z' if columns else 'p'}_{next(numbers)}".lower()
+            lay_out = make(name)
+            worked, started = clock(), perf_counter()
+            lay_out()
+            taken = perf_counter() - started
+            used.append(clock() - worked)
+            return taken
+
+        return once
+
+    def own(name: str) -> Callable[[], object]:
+        table = lake.create(name, parts[0].schema)
         for part in parts:
             table.append(part)
-        started = perf_counter()
-        table.optimize(zorder=layout.get("zorder"))
-        return perf_counter() - started
+        return lambda: table.optimize(zorder=columns)
 
-    return once
+    def peer(name: str) -> Callable[[], object]:
+        table = DeltaTable(_written(place / name, parts))
+        return lambda: table.optimize.z_order(columns) if columns else table.optimize.compact()
 
+    def engine(name: str) -> Callable[[], object]:
+        order = f" ZORDER BY ({', '.join(columns)})" if columns else ""
+        location = _written(place / name, parts)
+        return lambda: spark.sql(f"OPTIMIZE delta.`{location}`{order}").collect()
 
-def _theirs(
-    place: Path, parts: Sequence[pa.Table], columns: list[str] | None
-) -> Callable[[], float]:
-    places = (place / f"peer_{'z' if columns else 'p'}_{n}" for n in count())
-
-    def once() -> float:
-        location = str(next(places))
-        for part in parts:
-            write_deltalake(location, part, mode="append")
-        table = DeltaTable(location)
-        started = perf_counter()
-        if columns is None:
-            table.optimize.compact()
-        else:
-            table.optimize.z_order(columns)
-        return perf_counter() - started
-
-    return once
+    contenders = {
+        f"{_OWN}: {what}": contender(_OWN, own, process_time),
+        f"{_PEER}: {what}": contender(_PEER, peer, process_time),
+        f"{_SPARK}: {what}": contender(_SPARK, engine, on_spark),
+    }
+    series = interleave(contenders, rounds=rounds, warm_up=1, writes=True)
+    return series + [Series(who, used[1:]) for who, used in cpu.items()]
 
 
-def _lookups(
-    lake: lw.Lake, place: Path, parts: Sequence[pa.Table], rounds: int
-) -> tuple[list[Series], int]:
-    """Look one key up; the times, and how many files our planner leaves."""
-    schema = parts[0].schema
-    filtered = lake.create("filtered", schema, properties={"lakeward.bloom": "id"})
-    location = str(place / "peer_lookup")
+def _written(location: Path, parts: Sequence[pa.Table]) -> str:
     for part in parts:
-        filtered.append(part)
-        write_deltalake(location, part, mode="append")
-    key = parts[3]["id"][len(parts[3]) // 2].as_py()
-    peer = DeltaTable(location)
+        write_deltalake(str(location), part, mode="append")
+    return str(location)
 
-    def ours() -> float:
-        started = perf_counter()
-        if not filtered.to_arrow(where=f"id = {key}").num_rows:
-            message = "the key was not found"
-            raise RuntimeError(message)
-        return perf_counter() - started
 
-    def theirs() -> float:
-        started = perf_counter()
-        query = f"SELECT * FROM t WHERE id = {key}"
-        pa.table(QueryBuilder().register("t", peer).execute(query).read_all())
-        return perf_counter() - started
+def _clock_of(process: int) -> Callable[[], float]:
+    """A clock of the processor time of another process."""
 
-    contenders = {"lakeward: lookup by Bloom filters": ours, f"{_PEER}: lookup": theirs}
-    series = interleave(contenders, rounds=rounds, warm_up=1)
-    return series, len(filtered.files(where=f"id = {key}"))
+    def seconds() -> float:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    return seconds
+
+
+def _memory(lake: lw.Lake, place: Path, parts: Sequence[pa.Table]) -> list[Claim]:
+    """The peaks of processes that Z-order a table, ours and the peer's."""
+    table = lake.create("memory", parts[0].schema)
+    for part in parts:
+        table.append(part)
+    location = _written(place / "memory", parts)
+    ours = Quantity(peak_of(_order_ours, place / "lake"), "MB")
+    theirs = Quantity(peak_of(_order_theirs, Path(location)), "MB")
+    limit = Quantity(_MEMORY_MB, "MB")
+    kept = below("Z-order, peak of memory", ours, limit, f"{_MEMORY_MB} MB")
+    return [
+        Claim(
+            kept.what,
+            ours,
+            kept.floor,
+            kept.holds,
+            _PEER,
+            theirs,
+            theirs.value / ours.value,
+        )
+    ]
+
+
+def _order_ours(place: Path) -> None:
+    with lw.open(place, create=False) as lake:
+        lake.table("memory").optimize(zorder=_COLUMNS)
+
+
+def _order_theirs(place: Path) -> None:
+    DeltaTable(str(place)).optimize.z_order(_COLUMNS)

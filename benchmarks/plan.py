@@ -8,12 +8,10 @@ has a checkpoint, written by itself.
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +19,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 import lakeward as lw
 from benchmarks.logs import ROWS_PER_FILE, ManyFiles
+from benchmarks.memory import peak_of
 from benchmarks.result import (
     Claim,
     Quantity,
@@ -88,7 +87,7 @@ def run(settings: Settings) -> Result:
             _growth(first, second, names[large]),
             below(
                 f"peak memory of a process that plans over {names[large]}",
-                Quantity(_memory(place / "lake"), "MB"),
+                Quantity(peak_of(_plan_alone, place / "lake"), "MB"),
                 Quantity(MEMORY_MB, "MB"),
                 f"{MEMORY_MB} MB",
             ),
@@ -138,29 +137,7 @@ def _growth(small: Series, large: Series, name: str) -> Claim:
     )
 
 
-def _memory(place: Path) -> float:
-    """The most that a process which does nothing else ever held, in megabytes."""
-    context = multiprocessing.get_context("spawn")
-    answers: Any = context.SimpleQueue()
-    worker = context.Process(target=_plan_alone, args=(place, answers))
-    worker.start()
-    peak = float(answers.get())
-    worker.join(timeout=60)
-    return peak
-
-
-def _plan_alone(place: Path, answers: Any) -> None:
+def _plan_alone(place: Path) -> None:
     with lw.open(place, create=False) as lake:
         for _ in range(10):
             lake.table("large").files(where=f"id = {WANTED}")
-    answers.put(_peak_mb())
-
-
-def _peak_mb() -> float:
-    """Of this program alone; `getrusage` may count the one that started it."""
-    text = Path("/proc/self/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", text)
-    if found is None:
-        message = "the kernel does not tell the peak of memory"
-        raise RuntimeError(message)
-    return int(found[1]) / 1024
