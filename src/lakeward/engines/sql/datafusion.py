@@ -116,8 +116,10 @@ class DataFusionSession:
             if not self._is_shared and _can_swap(frame):
                 # A frame keeps the settings that it was planned with.
                 self._context.sql(_SWAP.format("true"))
-                frame = self._context.sql(asked.text, options=options, param_values=values)
-                self._context.sql(_SWAP.format("false"))
+                try:
+                    frame = self._context.sql(asked.text, options=options, param_values=values)
+                finally:
+                    self._context.sql(_SWAP.format("false"))
         except Exception as error:
             raise _refused(error) from error
         return Running(frame, self._files)
