@@ -31,6 +31,7 @@ SQL = re.compile(
 OF_OTHER_ENGINES = (
     "engines/spark/",
     "engines/datafusion.py",
+    "integrations/datafusion_writes.py",
     "model/described.py",
     "model/evolution/clauses.py",
     "model/lineage/texts.py",

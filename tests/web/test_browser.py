@@ -68,6 +68,7 @@ def test_every_page_is_right_in_a_browser(tmp_path: Path) -> None:
                     filled = filled.replace(name, value)
                 pages.append((filled, SHOWN.get(path)))
         pages.append(("/tables/gold.by_day/layout", None))
+        pages.append(("/tables/gold.by_day/health", "partitions"))
         token = lake.create_token("anna", role="admin").secret
         try:
             found = walk(service.url, token, pages, shots)
