@@ -38,7 +38,10 @@ def test_every_page_is_right_in_a_browser(tmp_path: Path) -> None:
         str(tmp_path / "lake"),
     ]
     subprocess.run(demo, check=True, capture_output=True)
-    with lw.open(tmp_path / "lake") as lake, Service(lake, anonymous=None, rate=1e6) as service:
+    with (
+        lw.open(tmp_path / "lake", actor="anna") as lake,
+        Service(lake, anonymous=None, rate=1e6) as service,
+    ):
         lake.create("gold.by_country", "country string, orders int64", format="iceberg")
         lake.create("gold.markets", "country string")
         with lake.transaction(message="orders by country") as tx:
