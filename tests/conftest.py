@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tests.support.s3 import S3Server
 
 STORES = ("sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
+_HERE: Final = Path(__file__).parent
+_CHOICES: Final = ("store", "table_format")
+"""Fixtures of a file that say where a test runs, and make nothing."""
 _MEMORY: Final = Path("/dev/shm")
 _MEMORY_BYTES: Final = 6 * 2**30
 """What must be free there: a whole run leaves less than half of it."""
@@ -46,13 +49,18 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """Begin with the tests that take longest, so that no worker is left alone with one at the end.
 
-    Those of a file stay together and in their order. Keep the groups of xdist: it adds a group to
-    the attribute that held a test's id before pytest 9.2, so that `--dist loadgroup` had no effect.
+    Those of a file stay together and in their order, and on one worker where they share a fixture
+    of the file: each worker would make it again. Keep the groups of xdist: it adds a group to the
+    attribute that held a test's id before pytest 9.2, so that `--dist loadgroup` had no effect.
     """
+    for item in items:
+        if _shares_with_its_file(item) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}/{item.path.stem}"))
+    yield
     for item in items:
         grouped = vars(item).get("_nodeid")
         if grouped is not None:
@@ -67,6 +75,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         ranks[item.path] = min(rank(item), ranks.get(item.path, 2))
     items.sort(key=lambda item: ranks[item.path])
+
+
+def _shares_with_its_file(item: pytest.Item) -> bool:
+    """Whether a test takes a fixture that is made once for its file."""
+    if item.path.is_relative_to(_HERE / "spark") or not isinstance(item, pytest.Function):
+        return False
+    found = item._fixtureinfo.name2fixturedefs
+    return any(
+        found[name][-1].scope == "module"
+        for name in item.fixturenames
+        if name in found and name not in _CHOICES
+    )
 
 
 @pytest.fixture(scope="session")
