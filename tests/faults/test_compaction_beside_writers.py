@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,8 +44,12 @@ def test_no_writer_fails_and_rows_are_exact(
 ) -> None:
     lake = make_lake()
     fewer = Load(load.writers, load.seconds / 4, load.commits // 4)
-    alone, _, _ = run(lake, lake_target, "alone", form, fewer, moving=0)
-    beside, rows, rounds = run(lake, lake_target, "beside", form, load, moving=2)
+    runs = {"alone": run(lake, lake_target, "alone", form, fewer)[0]}
+    if load.seconds:
+        # Readers take as much of the processors as compactions, and lock nothing.
+        runs["beside readers"] = run(lake, lake_target, "crowd", form, fewer, read)[0]
+    beside, rows, rounds = run(lake, lake_target, "beside", form, load, move)
+    runs["beside compactions"] = beside
     table = make_lake().table("beside")
 
     assert [error for said in beside for error in said["errors"]] == []
@@ -60,28 +65,37 @@ def test_no_writer_fails_and_rows_are_exact(
         versions = {v for batch in changed for v in batch["_commit_version"].to_pylist()}
         assert versions
         assert versions.isdisjoint(moves)
+    figures = [
+        f"{slowest(said)} {who}, of which it waited {slowest(said, 'waits')}"
+        for who, said in runs.items()
+    ]
     print(
         f"\n{form}, {load.writers} writers: {len(moves)} compactions of {rounds} rounds,"
         f" {sum(len(s['times']) for s in beside)} commits;"
-        f" slowest commit {slowest(alone)} alone and {slowest(beside)} beside, ms"
+        f" slowest commit, ms: {'; '.join(figures)}"
     )
 
 
-def slowest(said: list[dict[str, Any]]) -> str:
+def slowest(said: list[dict[str, Any]], what: str = "times") -> str:
     """The slowest commit, and the one that is slower than 99 of 100."""
-    times = sorted(t for one in said for t in one["times"])
+    times = sorted(t for one in said for t in one[what])
     return f"{times[-1] * 1000:.0f} (p99 {times[int(len(times) * 0.99)] * 1000:.0f})"
 
 
 def run(
-    lake: lw.Lake, target: LakeTarget, name: str, form: str, load: Load, *, moving: int
+    lake: lw.Lake,
+    target: LakeTarget,
+    name: str,
+    form: str,
+    load: Load,
+    other: Callable[[Connection, int, LakeTarget, str], None] | None = None,
 ) -> tuple[list[dict[str, Any]], Counter[tuple[int, int, int]], int]:
-    """Let writers write, beside so many processes that compact; what they said, and the rows."""
+    """Let writers write, beside two processes that do other work; what they said, and the rows."""
     kind = "iceberg" if form == "iceberg" else "delta"
     options: dict[str, Any] = {"policy": {"merge_on_read": True}} if form == "marked" else {}
     table = lake.create(name, _SCHEMA, format=kind, partition_by=["writer"], **options)
     with (
-        processes.started(moving, move, target, name) as movers,
+        processes.started(2 if other else 0, other or move, target, name) as movers,
         processes.started(load.writers, write, target, name, load) as writers,
     ):
         said = [worker.finish()[-1] for worker in writers]
@@ -96,7 +110,7 @@ def write(pipe: Connection, number: int, target: LakeTarget, name: str, load: Lo
     """Append, update, delete and merge rows of one partition, and keep account of them."""
     chance = random.Random(number)
     rows: dict[int, int] = {}
-    times, errors = list[float](), list[str]()
+    times, waits, errors = list[float](), list[float](), list[str]()
     fresh = 0
     with target.open() as lake:
         table = lake.table(name)
@@ -104,7 +118,7 @@ def write(pipe: Connection, number: int, target: LakeTarget, name: str, load: Lo
         pipe.recv()
         ends = time.monotonic() + load.seconds
         while time.monotonic() < ends or len(times) < load.commits:
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), scheduled()
             kind = chance.choice(["append", "append", "update", "delete", "merge"])
             low = chance.randrange(max(1, fresh))
             where = f"writer = {number} AND id BETWEEN {low} AND {low + 3}"
@@ -130,12 +144,32 @@ def write(pipe: Connection, number: int, target: LakeTarget, name: str, load: Lo
             except LakewardError as error:
                 errors.append(f"{kind}: {type(error).__name__}: {error}")
             times.append(time.perf_counter() - began)
-    pipe.send({"rows": sorted(rows.items()), "times": times, "errors": errors})
+            waits.append(max(0.0, times[-1] - (scheduled() - busy)))
+    pipe.send({"rows": sorted(rows.items()), "times": times, "waits": waits, "errors": errors})
+
+
+def scheduled() -> float:
+    """The seconds for which this thread has run, or was ready to and had no processor."""
+    ran, queued, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return (int(ran) + int(queued)) / 1e9
 
 
 def data(number: int, rows: dict[int, int]) -> dict[str, list[int]]:
     """Rows of a writer."""
     return {"writer": [number] * len(rows), "id": list(rows), "v": list(rows.values())}
+
+
+def read(pipe: Connection, number: int, target: LakeTarget, name: str) -> None:
+    """Read and sort all rows until told to stop."""
+    rounds = number
+    with target.open() as lake:
+        table = lake.table(name)
+        pipe.send("ready")
+        pipe.recv()
+        while not pipe.poll():
+            table.to_arrow().sort_by([("id", "ascending"), ("v", "ascending")])
+            rounds += 1
+    pipe.send(rounds - number)
 
 
 def move(pipe: Connection, number: int, target: LakeTarget, name: str) -> None:
