@@ -14,6 +14,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.log.drivers.nearby import STORE_FILE
+from tests.support.folders import is_in
 from tests.support.target import LakeTarget, s3_target
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.s3 import S3Server
 
 STORES = ("sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
-_HERE: Final = Path(__file__).parent
+_SPARK: Final = Path(__file__).parent / "spark"
 _CHOICES: Final = ("store", "table_format")
 """Fixtures of a file that say where a test runs, and make nothing."""
 _MEMORY: Final = Path("/dev/shm")
@@ -79,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
 
 def _shares_with_its_file(item: pytest.Item) -> bool:
     """Whether a test takes a fixture that is made once for its file."""
-    if item.path.is_relative_to(_HERE / "spark") or not isinstance(item, pytest.Function):
+    if is_in(item.path, _SPARK) or not isinstance(item, pytest.Function):
         return False
     found = item._fixtureinfo.name2fixturedefs
     return any(

@@ -36,6 +36,7 @@ import pytest
 
 import lakeward as lw
 from tests.behaviour.by_client import part_of
+from tests.support.folders import is_in
 from tests.support.target import LakeTarget, s3_target
 
 _HERE: Final = Path(__file__).parent
@@ -90,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_needed(item: pytest.Item, smoked: set[tuple[str, ...]]) -> bool:
-    if not item.path.is_relative_to(_HERE) or not isinstance(item, pytest.Function):
+    if not is_in(item.path, _HERE) or not isinstance(item, pytest.Function):
         return True
     if not hasattr(item, "callspec"):
         return True

@@ -10,6 +10,7 @@ import pytest
 
 from lakeward.log.drivers.postgres import PostgresDatabase
 from lakeward.log.drivers.sqlite import SqliteDatabase
+from tests.support.folders import is_in
 from tests.support.losses import Losses, LossyProxy, lossy_sqlite
 from tests.support.sparks import started
 from tests.support.target import LakeTarget
@@ -26,7 +27,7 @@ _HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the lakes of this folder make their stores themselves, faults included."""
     for item in items:
-        if item.path.is_relative_to(_HERE):
+        if is_in(item.path, _HERE):
             item.add_marker(pytest.mark.empty_store)
 
 

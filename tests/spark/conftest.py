@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.folders import is_in
 from tests.support.sparks import started
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is in this folder, before xdist looks at the groups."""
     for item in items:
-        if item.path.is_relative_to(_HERE):
+        if is_in(item.path, _HERE):
             item.add_marker(pytest.mark.spark)
             if not _is_always_run(item):
                 item.add_marker(pytest.mark.full)
