@@ -30,13 +30,9 @@ FILE_NUMBER: Final = "__lakeward_file"
 _SETTINGS: Final = {
     "datafusion.execution.parquet.pushdown_filters": "false",
     "datafusion.execution.time_zone": "UTC",
-    # DataFusion 55 filters the wrong table after it has swapped the sides of an outer join. Without
-    # outer joins a query is planned again with swapping on.
+    # DataFusion 55 filters the wrong table after it has swapped the sides of a join.
     "datafusion.optimizer.join_reordering": "false",
 }
-_SWAP: Final = "SET datafusion.optimizer.join_reordering = {}"
-_JOIN: Final = re.compile(r"^\s*(\w+) Join:", re.MULTILINE)
-_SWAPPABLE: Final = frozenset({"Inner", "LeftSemi", "RightSemi", "LeftAnti", "RightAnti"})
 _SHOWN: Final = 600
 _PREFIX: Final = re.compile(r"^(DataFusion error: )?((?:[A-Z][A-Za-z]+ ?)+ error: )*")
 
@@ -113,13 +109,6 @@ class DataFusionSession:
         values = {name: _scalar(value) for name, value in asked.values.items()}
         try:
             frame = self._context.sql(asked.text, options=options, param_values=values)
-            if not self._is_shared and _can_swap(frame):
-                # A frame keeps the settings that it was planned with.
-                self._context.sql(_SWAP.format("true"))
-                try:
-                    frame = self._context.sql(asked.text, options=options, param_values=values)
-                finally:
-                    self._context.sql(_SWAP.format("false"))
         except Exception as error:
             raise _refused(error) from error
         return Running(frame, self._files)
@@ -173,15 +162,6 @@ class Running:
         for files in self._files:
             files.check()
         return plain_reader(found, _failed)
-
-
-def _can_swap(frame: Any) -> bool:
-    """Return whether a query has joins, and no outer join, also not in place of a subquery."""
-    asked = frame.logical_plan().display_indent()
-    if "Join:" not in asked and "Subquery" not in asked:
-        return False
-    found = set(_JOIN.findall(frame.optimized_logical_plan().display_indent()))
-    return bool(found) and found <= _SWAPPABLE
 
 
 def _scalar(value: Any) -> pa.Scalar:
