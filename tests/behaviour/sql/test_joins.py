@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 
@@ -26,7 +28,7 @@ _CASES = {
         5
     ],
 }
-_TABLES = {
+_TABLES: dict[str, dict[str, Sequence[int]]] = {
     "small": {"k": range(10), "x": [1] * 10},
     "big": {"k": range(5, 3000), "x": [2] * 2995},
     "one": {"k": [0], "x": [2]},
