@@ -41,6 +41,7 @@ from lakeward.web.pages import lineage, live, overview, session
 from lakeward.web.pages import table as table_pages
 from lakeward.web.queries import Queries
 from lakeward.web.settings import Settings
+from lakeward.web.turns import Turns, take_turn
 from lakeward.web.watching import Watch
 
 if TYPE_CHECKING:
@@ -62,11 +63,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     iceberg_signing.router,
     iceberg_views.router,
     session.router,
+    live.router,
+)
+PAGES: tuple[APIRouter, ...] = (
     overview.router,
     table_pages.router,
     lake_pages.router,
     lineage.router,
-    live.router,
 )
 
 
@@ -111,9 +114,12 @@ def routes(
     app.state.provider = None if settings.openid is None else Provider(**settings.openid)
     app.state.hiding = Hiding(lake, target)
     app.state.watch = Watch(lake, stopping)
+    app.state.turns = Turns()
     problems.install(app)
     for router in (*ROUTERS, _about):
         app.include_router(router)
+    for router in PAGES:
+        app.include_router(router, dependencies=[Depends(take_turn, scope="function")])
     return app
 
 

@@ -87,6 +87,8 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Templates are files of the package, so they do not change while the service runs.
+        auto_reload=False,
     )
     made.filters.update(size=size, count=count, moment=moment, ago=ago, part=part, value=value)
     made.globals["link"] = link
