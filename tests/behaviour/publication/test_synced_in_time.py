@@ -206,7 +206,7 @@ def test_a_commit_that_ends_before_its_point_leaves_nothing_published(
     at_step(step, lambda: None)
 
     assert _listing(table) == before
-    assert not _unnamed_files()
+    assert not _unnamed_files(table)
     append(lake, "t", {"id": [3]})
     assert ids(lake, "t") == [1, 3]
 
@@ -248,7 +248,7 @@ def test_nothing_is_to_be_seen_before_the_log_has_it(lake: lw.Lake, at_step: Any
 
     assert seen == [[f"{0:020d}.json"]]
     assert len(log_files(lake, "t")) == 2
-    assert not _unnamed_files()
+    assert not _unnamed_files(table)
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
@@ -263,10 +263,11 @@ def _open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def _unnamed_files() -> list[str]:
-    """Files of ours that are open and have no name."""
+def _unnamed_files(table: lw.Table) -> list[str]:
+    """Files of the table's log that are open and have no name."""
     found = []
     for handle in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
             found.append(str(handle.readlink()))
-    return [f for f in found if "_delta_log" in f and f.endswith("(deleted)")]
+    log = str(on_disk(table.location) / "_delta_log")
+    return [f for f in found if f.startswith(log) and f.endswith("(deleted)")]
