@@ -12,6 +12,7 @@ from lakeward.model.names import TableName
 
 if TYPE_CHECKING:
     from lakeward.context import LakeContext
+    from lakeward.model.commit import Head
     from lakeward.model.maintenance import JobRecord, Maintained
 
 Progress: TypeAlias = Callable[[int, int | None], None]
@@ -236,11 +237,7 @@ def _checkpoint(
     from lakeward.maintain.jobs import Budget
 
     time = Budget.of(budget)
-    if not arguments.flag(dry_run, "dry_run"):
-        context.database.check_writable()
-    with context.database.read() as session:
-        every = heads.all_heads(session)
-        chosen = every if names is None else [heads.get(session, n) for n in names]
+    chosen = _chosen(context, names, dry_run=dry_run)
     return checkpoint(
         context,
         chosen,
@@ -272,11 +269,7 @@ def _vacuum(
         unknown=arguments.flag(unknown, "unknown"),
     )
     time = Budget.of(budget)
-    if not arguments.flag(dry_run, "dry_run"):
-        context.database.check_writable()
-    with context.database.read() as session:
-        every = heads.all_heads(session)
-        chosen = every if names is None else [heads.get(session, n) for n in names]
+    chosen = _chosen(context, names, dry_run=dry_run)
     return vacuum(
         context,
         chosen,
@@ -286,3 +279,15 @@ def _vacuum(
         budget=time,
         progress=progress,
     )
+
+
+def _chosen(
+    context: LakeContext, names: Sequence[TableName] | None, *, dry_run: bool
+) -> list[Head]:
+    """Return the heads of the named tables, or of all; raise an error if a run may not write."""
+    if not arguments.flag(dry_run, "dry_run"):
+        context.database.check_writable()
+    with context.database.read() as session:
+        if names is None:
+            return heads.all_heads(session)
+        return [heads.get(session, name) for name in names]

@@ -104,7 +104,7 @@ def anchor_of(head: Head, store: str, info: CommitInfo, version: int, at_ms: int
 
 
 def add_commit(session: Session, head: Head, commit: Commit) -> Link:
-    """Append the entry of a commit, which `anchor_of` has foretold, to its table's chain."""
+    """Append the entry of a commit to its table's chain: the one that `anchor_of` returned."""
     return add(
         session,
         head,
