@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.model import arguments
+from lakeward.model.clock import to_ms
 from lakeward.model.commit import TransactionState
 from lakeward.model.names import TableName
 
@@ -14,10 +15,13 @@ if TYPE_CHECKING:
     from lakeward.context import LakeContext
     from lakeward.model.locks import TableLock
     from lakeward.read.history import Stats, TransactionRecord
+    from lakeward.read.recent import RecentChange
     from lakeward.read.runs import RunRecord
     from lakeward.read.violations import ViolationRecord
     from lakeward.write.commit.outcome import Outcome
     from lakeward.write.transaction.registration import LeaseKeeper
+
+_DAY_MS: Final = 86_400_000
 
 
 class Inquiries:
@@ -66,6 +70,28 @@ class Inquiries:
         wanted = None if state is None else arguments.choice(state, TransactionState, "state")
         with self._context.database.read() as session:
             return records(session, limit, wanted)
+
+    def recent_changes(
+        self, *, since: datetime | str | None = None, limit: int = 100
+    ) -> list[RecentChange]:
+        """Return the newest committed transactions, newest first, with what each did to its tables.
+
+        Each table has the version, the operation, and the numbers of changed rows. At most 1,000
+        commits of tables are returned; a transaction with more tables than that has its first ones.
+
+        Args:
+            since: Only transactions committed at or after this time; the last 24 hours unless
+                given.
+            limit: How many transactions to return at most.
+        """
+        from lakeward.read.recent import recent_changes
+
+        most = arguments.whole(limit, "limit")
+        database = self._context.database
+        with database.read() as session:
+            now = database.clock_ms(session)
+            moment = now - _DAY_MS if since is None else to_ms(since)
+            return recent_changes(session, moment, most)
 
     def transaction_record(self, transaction_id: str) -> TransactionRecord:
         """Return the log's record of a transaction.

@@ -66,6 +66,8 @@ from lakeward.read.history import TransactionRecord as TransactionRecord
 from lakeward.read.history import Version as Version
 from lakeward.read.lake_changes import LakeChange as LakeChange
 from lakeward.read.policies import PolicyRecord as PolicyRecord
+from lakeward.read.recent import RecentChange as RecentChange
+from lakeward.read.recent import RecentTableChange as RecentTableChange
 from lakeward.read.result import QueryPage as QueryPage
 from lakeward.read.result import first_rows as first_rows
 from lakeward.read.retention import Retention as Retention

@@ -27,6 +27,7 @@ from lakeward.log.database import Database, Session
 from lakeward.log.statement import Statement
 from lakeward.model.commit import CommitInfo
 from lakeward.model.file import LIVE
+from lakeward.model.names import TableName
 
 NOWHERE: Final = 0
 """The position of commits that are in no stream; positions of transactions are greater."""
@@ -78,6 +79,16 @@ _BETWEEN = Statement(
     FROM lakeward_commit WHERE position > :after AND position <= :until
     ORDER BY position, table_id LIMIT :most"""
 )
+# The index of positions is read from its end, so an old log costs no more than a new one.
+_RECENT = Statement(
+    """SELECT c.position, c.table_id, c.version, c.timestamp_ms, c.transaction_id, c.operation,
+      c.actor, c.info, h.namespace, h.name, CASE WHEN h.dropped_ms IS NULL THEN 0 ELSE 1 END
+    FROM (SELECT DISTINCT position FROM lakeward_commit WHERE position > 0
+        ORDER BY position DESC LIMIT :limit) newest
+    JOIN lakeward_commit c ON c.position = newest.position
+    JOIN lakeward_head h ON h.table_id = c.table_id
+    ORDER BY c.position DESC, c.table_id LIMIT :most"""
+)
 _LAST = Statement("SELECT max(position) FROM lakeward_commit")
 _NEWEST_PLACE = Statement(
     """SELECT position, timestamp_ms FROM (
@@ -124,6 +135,15 @@ class Placed:
     version: int
     timestamp_ms: int
     info: CommitInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A commit with the name that its table has now, or had last if it was dropped."""
+
+    commit: Placed
+    table: TableName
+    is_dropped: bool
 
 
 def take(session: Session) -> int:
@@ -200,6 +220,22 @@ def pages(database: Database, after: int) -> Iterator[list[list[Placed]]]:
         if len(rows) < most:
             return
         most = _PAGE
+
+
+def recent(session: Session, limit: int, most: int) -> list[list[Named]]:
+    """Return the newest visible transactions, newest first, each as a list of commits.
+
+    Args:
+        session: The session.
+        limit: At most so many transactions.
+        most: At most so many commits, so that the oldest transaction may lack some.
+    """
+    rows = session.rows(_RECENT, {"limit": limit, "most": most})
+    found = (
+        Named(_placed(row), TableName(namespace, name), bool(is_dropped))
+        for *row, namespace, name, is_dropped in rows
+    )
+    return [list(group) for _, group in groupby(found, lambda one: one.commit.position)]
 
 
 def last(session: Session) -> int:

@@ -16,6 +16,9 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
+from starlette.requests import cookie_parser
+
+from lakeward.web.access import COOKIE as TOKEN_COOKIE
 from lakeward.web.access import KNOWN
 from lakeward.web.answers import encoded
 from lakeward.web.rates import Rates, Users
@@ -109,7 +112,7 @@ class Edge:
                 failed = _Refused(500, "The service made a mistake.")
                 await _refuse(answer, scope, failed, request_id)
         finally:
-            shown = _shown(headers)
+            shown = _shown(scope)
             if shown is not None and KNOWN in scope:
                 self._users.remember(shown, known=bool(scope[KNOWN]))
             spent = (time.monotonic() - began) * 1000
@@ -119,7 +122,7 @@ class Edge:
 
     def _check_rate(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Raise `_Refused` if a token or address sends too many requests or unknown tokens."""
-        shown, address = _shown(headers), self._address(scope, headers)
+        shown, address = _shown(scope), self._address(scope, headers)
         is_stranger = shown is not None and not self._users.knows(shown)
         if scope["path"] in _TOKEN_IN_BODY and scope["method"] not in _SAFE:
             # The token in the body may be a guess, whoever sends it.
@@ -189,9 +192,21 @@ class _Body:
         return _Refused(413, f"The body of the request may have {self._most:,} bytes.")
 
 
-def _shown(headers: dict[bytes, bytes]) -> bytes | None:
-    """Return the authorization header or the cookie of a request, unchecked; None without."""
-    return headers.get(b"authorization") or headers.get(b"cookie") or None
+def _shown(scope: Scope) -> bytes | None:
+    """Return the authorization header or the token in a cookie, unchecked; None without.
+
+    If a request has several, it is the one that the application checks. Other cookies change from
+    page to page, so they do not identify a caller.
+    """
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    for name, value in headers:
+        if name == b"authorization":
+            return value or None
+    found: str | None = None
+    for name, value in headers:
+        if name == b"cookie":
+            found = cookie_parser(value.decode("latin-1")).get(TOKEN_COOKIE, found)
+    return found.encode("latin-1", "replace") if found else None
 
 
 def _request_id(headers: dict[bytes, bytes]) -> str:

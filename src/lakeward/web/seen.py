@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from lakeward.errors import TransactionNotFound
@@ -10,6 +11,7 @@ from lakeward.lake.records import (
     Attainment,
     JobRecord,
     Quality,
+    RecentChange,
     Streams,
     Tag,
     TransactionRecord,
@@ -46,6 +48,18 @@ def seen_transactions(by: Caller, limit: int, state: str | None = None) -> list[
         lambda record: seen_record(by, record),
         limit,
     )
+
+
+def seen_changes(by: Caller, limit: int) -> list[RecentChange]:
+    """Return the newest transactions of the last 24 hours with tables the caller has access to."""
+
+    def seen(change: RecentChange) -> RecentChange | None:
+        if by.sees_everything:
+            return change
+        tables = tuple(one for one in change.tables if by.sees(one.table))
+        return replace(change, tables=tables, members=len(tables)) if tables else None
+
+    return _filled(lambda most: by.lake.recent_changes(limit=most), seen, limit)
 
 
 def seen_run(by: Caller, run_id: str) -> dict[str, Any]:

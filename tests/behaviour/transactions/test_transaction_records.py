@@ -79,3 +79,30 @@ def test_a_state_that_is_none_is_refused(pair: lw.Lake, state: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         pair.transactions(state=state)
     assert caught.value.parameter == "state"
+
+
+def test_recent_changes_have_what_each_transaction_did_to_its_tables(pair: lw.Lake) -> None:
+    with pair.transaction(message="both") as both:
+        both.append("left", {"id": [1, 2]})
+        both.append("right", {"id": [1]})
+    pair.transaction().rollback()
+    pair.table("left").delete(where="id = 2")
+    pair.rename("right", "new")
+
+    renamed, deleted, appended, *_ = pair.recent_changes()
+
+    assert [(t.table, t.version, t.changed) for t in deleted.tables] == [("left", 2, (0, 0, 1))]
+    assert [t.operation for t in renamed.tables] == ["RENAME TABLE"]
+    assert (appended.transaction_id, appended.message) == (both.transaction_id, "both")
+    assert (appended.actor, appended.members) == (context_of(pair).actor, 2)
+    assert {(t.table, t.version, t.changed) for t in appended.tables} == {
+        ("left", 1, (2, 0, 0)),
+        ("new", 1, (1, 0, 0)),
+    }
+    assert pair.recent_changes(limit=1) == [renamed]
+    assert pair.recent_changes(since=datetime.now(UTC) + timedelta(hours=1)) == []
+    pair.drop("new")
+    assert {t.table: t.is_dropped for t in pair.recent_changes(limit=3)[2].tables} == {
+        "left": False,
+        "new": True,
+    }

@@ -10,19 +10,22 @@ from lakeward.errors import NotFound
 from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
 from lakeward.web.pages.rendering import page
-from lakeward.web.seen import seen_jobs, seen_tags, seen_transactions
+from lakeward.web.pages.viewed import viewed
+from lakeward.web.seen import seen_changes, seen_jobs, seen_tags, seen_transactions
 
 router = APIRouter(include_in_schema=False)
 _TABLES = 50
 _FOUND = 50
+_TODAY = 10
 Text = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/")
 @needs(Role.READER)
 def overview(request: Request, by: By, q: Text = "", after: Text = "") -> Response:
-    """Show tables with sizes and newest commits, the newest transactions, and maintenance."""
-    tables = [t for t in by.tables() if q.lower() in t.name.lower()]
+    """Show tables, those viewed last, what changed today, newest transactions, and maintenance."""
+    visible = by.tables()
+    tables = [t for t in visible if q.lower() in t.name.lower()]
     rest = [t for t in tables if t.name > after]
     rest.sort(key=lambda t: t.name)
     shown = [t.at().info() for t in rest[:_TABLES]]
@@ -30,6 +33,8 @@ def overview(request: Request, by: By, q: Text = "", after: Text = "") -> Respon
         "tables": shown,
         "count": len(tables),
         "next": shown[-1].name if len(rest) > _TABLES else None,
+        "viewed": viewed(request, {t.name for t in visible}),
+        "today": seen_changes(by, _TODAY),
         "transactions": seen_transactions(by, 10),
         "jobs": seen_jobs(by, limit=5),
         "q": q,

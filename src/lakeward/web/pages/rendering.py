@@ -13,8 +13,10 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
 
+from lakeward.lake.records import TableDetails
 from lakeward.model.records import to_json
 from lakeward.web.answers import answer, hiding_of
+from lakeward.web.pages.viewed import remember
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,6 +36,8 @@ def page(
 ) -> Response:
     """Return a page, or with `?format=json` or `Accept: application/json` its records.
 
+    A page of a table is remembered in the browser as viewed.
+
     Args:
         request: The request.
         template: The name of the template, without its extension.
@@ -43,7 +47,10 @@ def page(
     shown = {**hiding_of(request).deeply(to_json(records)), **to_json(verbatim or {})}
     if wants_json(request):
         return answer(request, shown)
-    return Response(rendered(request, template, shown), media_type=HTML)
+    response = Response(rendered(request, template, shown), media_type=HTML)
+    if isinstance(table := records.get("table"), TableDetails):
+        remember(request, response, table.name)
+    return response
 
 
 def rendered(request: Request, template: str, shown: dict[str, Any]) -> str:

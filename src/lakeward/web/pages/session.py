@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse
 
 from lakeward.web.access import COOKIE, caller_of, needs
 from lakeward.web.pages.rendering import HTML, rendered
+from lakeward.web.pages.viewed import COOKIE as VIEWED
 
 router = APIRouter(include_in_schema=False)
 _STATIC: Final = {
@@ -57,9 +58,10 @@ async def login(request: Request) -> Response:
 @router.post("/logout")
 @needs(None)
 def logout(request: Request) -> Response:  # noqa: ARG001  as endpoints are called
-    """Delete the cookie with the token."""
+    """Delete the cookies with the token and with the tables that were viewed."""
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE)
+    answer.delete_cookie(VIEWED)
     return answer
 
 
