@@ -1,8 +1,9 @@
-"""Pages take turns; what changes the lake does not wait for them."""
+"""Pages take turns, and uploads give way to them, but not for long."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 
 import httpx
 import pytest
@@ -55,13 +56,73 @@ def test_pages_are_computed_in_order_a_few_at_a_time() -> None:
 
 def test_a_page_that_is_not_wanted_any_more_gives_its_turn_back() -> None:
     async def run() -> None:
-        turns = Turns(1)
-        async with turns:
-            waiting = asyncio.create_task(turns.__aenter__())
+        turns = Turns(pages=1, patience=60)
+        async with turns.page(), turns.upload():
+            waiting = asyncio.create_task(_note(turns.page(), [], 0))
             await asyncio.sleep(0)
+            begun: list[int] = []
+            upload = asyncio.create_task(_note(turns.upload(), begun, 1))
+            await asyncio.sleep(0.02)
+            assert begun == [], "an upload is under way, and a page waits"
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-        await asyncio.wait_for(turns.__aenter__(), 1)
+            await asyncio.wait_for(upload, 1)
+        async with asyncio.timeout(1), turns.page():
+            pass
 
     asyncio.run(run())
+
+
+def test_uploads_are_handled_at_once_while_no_page_waits() -> None:
+    async def run() -> None:
+        turns = Turns(pages=1, patience=60)
+        async with turns.page(), turns.upload(), asyncio.timeout(1), turns.upload():
+            pass
+
+    asyncio.run(run())
+
+
+def test_while_pages_wait_one_upload_is_handled_at_a_time() -> None:
+    async def run() -> None:
+        turns = Turns(pages=1, patience=60)
+        begun: list[int] = []
+        async with turns.page():
+            pages = [asyncio.create_task(_note(turns.page(), begun, n)) for n in (1, 2)]
+            await asyncio.sleep(0)
+            async with turns.upload():
+                uploads = [asyncio.create_task(_note(turns.upload(), begun, n)) for n in (3, 4)]
+                await asyncio.sleep(0.02)
+                assert begun == []
+            await asyncio.gather(*uploads)
+            assert begun == [3, 4], "one after the other"
+        await asyncio.gather(*pages)
+        assert begun == [3, 4, 1, 2]
+
+    asyncio.run(run())
+
+
+def test_an_upload_that_waits_for_a_lock_does_not_hold_up_the_one_that_releases_it() -> None:
+    async def run() -> None:
+        turns, released = Turns(pages=1, patience=0.05), asyncio.Event()
+
+        async def release() -> None:
+            async with turns.upload():
+                released.set()
+
+        async with turns.page():
+            page = asyncio.create_task(_note(turns.page(), [], 0))
+            await asyncio.sleep(0)
+            async with turns.upload(), asyncio.timeout(5):
+                later = asyncio.create_task(release())
+                await released.wait()
+            await later
+        await page
+
+    asyncio.run(run())
+
+
+async def _note(turn: AbstractAsyncContextManager[None], begun: list[int], number: int) -> None:
+    """Take a turn, and note that it was taken."""
+    async with turn:
+        begun.append(number)

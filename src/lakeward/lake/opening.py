@@ -87,7 +87,7 @@ def table_names(target: str) -> list[str]:
     """Read the names of a lake's tables from its store, without creating or repairing anything."""
     found = connect(target, create=False, read_only=None)
     with closing(found) as database, database.read() as session:
-        return [str(head.name) for head in heads.all_heads(session)]
+        return [str(name) for name in heads.names(session)]
 
 
 def repair(context: LakeContext) -> None:

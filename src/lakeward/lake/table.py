@@ -263,6 +263,11 @@ class Table(
         """
         return self.at().to_reader(columns=columns, where=where, params=params)
 
+    def _first_rows(
+        self, columns: Sequence[str] | None, where: str | None, params: Params | None
+    ) -> pa.RecordBatchReader:
+        return self.at()._first_rows(columns, where, params)
+
     def count(self, where: str | None = None, *, params: Params | None = None) -> int:
         """Return the number of current rows, or of those that satisfy a condition.
 

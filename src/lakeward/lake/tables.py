@@ -157,7 +157,7 @@ class Tables:
     def tables(self) -> list[Table]:
         """Return all tables, by name."""
         with self._context.database.read() as session:
-            names = [head.name for head in heads.all_heads(session)]
+            names = heads.names(session)
         return [self._table_of(name) for name in names]
 
     def drop(self, name: str) -> None:

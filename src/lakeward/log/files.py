@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from lakeward.log.codec import FILE_COLUMNS, LINE_COLUMNS, file_of, file_row, loads, partition_text
+from lakeward.log.codec import FILE_COLUMNS, LINE_COLUMNS, file_of, file_row, partition_text
 from lakeward.log.database import Session
 from lakeward.log.index_rows import index_rows, insert_rows
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import file, file_stat
-from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile, deleted_rows
+from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile
 from lakeward.model.types import Field
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value
 
@@ -29,6 +29,11 @@ _AT = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
     WHERE table_id = :table_id AND removed_version > :version
       AND added_version BETWEEN :after + 1 AND :version"""  # noqa: S608  our names
+)
+_NEXT_AT = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE {_IN_VERSION} AND (added_version, ordinal) > (:last_version, :last_ordinal)
+    ORDER BY added_version, ordinal LIMIT :most"""  # noqa: S608  our names
 )
 _ORDINAL_BITS: Final = 32
 _SOME_AT = Statement(
@@ -76,29 +81,10 @@ _LAST_REMOVED = Statement(
     """SELECT max(removed_version) FROM lakeward_file
     WHERE table_id = :table_id AND path = :path AND removed_version <= :version"""
 )
-_STATE = Statement(
-    f"""SELECT count(*), coalesce(sum(size), 0), count(row_count), coalesce(sum(row_count), 0),
-      count(deletion_vector)
-    FROM lakeward_file
-    WHERE {_IN_VERSION}"""  # noqa: S608  our names
-)
-_VECTORS = Statement(
-    f"""SELECT deletion_vector FROM lakeward_file
-    WHERE {_IN_VERSION} AND deletion_vector IS NOT NULL"""  # noqa: S608  our names
-)
 _HAS_PARTITION = Statement(
     f"""SELECT ordinal FROM lakeward_file
     WHERE {_IN_VERSION} AND partition = :partition
     LIMIT 1"""  # noqa: S608  our names
-)
-_OWN: Final = "table_id = :table_id AND path NOT LIKE :rooted AND path NOT LIKE :schemed"
-_STORED = Statement(
-    f"SELECT coalesce(sum(size), 0), count(deletion_vector) FROM lakeward_file WHERE {_OWN}"  # noqa: S608  our names
-)
-# A file that gets a deletion vector has a row of its own for each.
-_STORED_ONCE = Statement(
-    f"""SELECT coalesce(sum(size), 0) FROM
-    (SELECT path, max(size) AS size FROM lakeward_file WHERE {_OWN} GROUP BY path) own"""  # noqa: S608  our names
 )
 _COUNT = Statement("SELECT count(*) FROM lakeward_file")
 _CHANGED = Statement(
@@ -180,6 +166,15 @@ def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Ite
     for chunk in session.stream(_AT, params):
         for row in chunk:
             yield file_of(row)
+
+
+def next_at(
+    session: Session, table_id: int, version: int, last: LoggedFile | None, most: int
+) -> list[LoggedFile]:
+    """Return at most `most` files of a version, oldest first, that come after the file `last`."""
+    after = (-1, -1) if last is None else (last.added, last.ordinal)
+    key = {"last_version": after[0], "last_ordinal": after[1], "most": most}
+    return _files(session, _NEXT_AT, table_id=table_id, version=version, **key)
 
 
 def are_at_most(session: Session, table_id: int, version: int, most: int) -> bool:
@@ -298,25 +293,6 @@ def has_partition(
     return session.row(_HAS_PARTITION, params) is not None
 
 
-def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:
-    """Return files, bytes and rows of a version; rows are None if a file lacks its row count.
-
-    Rows that deletion vectors delete do not count.
-    """
-    version_of = {"table_id": table_id, "version": version}
-    count, size, counted, rows, vectors = session.row(_STATE, version_of)
-    deleted = _deleted(session, version_of) if vectors else 0
-    live = int(rows) - deleted if counted == count and deleted is not None else None
-    return int(count), int(size), live
-
-
-def stored(session: Session, table_id: int) -> int:
-    """Return the bytes of all files below a table's directory, of older versions too."""
-    own = {"table_id": table_id, "rooted": "/%", "schemed": "%://%"}
-    size, vectors = session.row(_STORED, own)
-    return int(session.row(_STORED_ONCE, own)[0] if vectors else size)
-
-
 def count(session: Session) -> int:
     """Return the number of files of all tables and versions."""
     return int(session.row(_COUNT)[0])
@@ -360,14 +336,3 @@ def _range(table_id: int, field_id: int, low: int | None, high: int | None) -> d
     for level in range(65):
         params[f"low_{level}"] = max(lowest - (1 << level) + 1, MIN_KEY)
     return params
-
-
-def _deleted(session: Session, version_of: Mapping[str, int]) -> int | None:
-    """Return how many rows a version's deletion vectors delete; None if one has no count."""
-    counts = [
-        deleted_rows(loads(text))
-        for chunk in session.stream(_VECTORS, version_of)
-        for (text,) in chunk
-    ]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None

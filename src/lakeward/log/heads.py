@@ -17,6 +17,9 @@ _NAMES = [name for name in head.columns if name not in _UNSEEN]
 _COLUMNS = ", ".join(_NAMES)
 _SELECT = f"SELECT {_COLUMNS} FROM lakeward_head WHERE dropped_ms IS NULL"  # noqa: S608  our names
 _ALL = Statement(f"{_SELECT} ORDER BY namespace, name")
+_NAMES_NOW = Statement(
+    "SELECT namespace, name FROM lakeward_head WHERE dropped_ms IS NULL ORDER BY namespace, name"
+)
 _BY_NAME = Statement(f"{_SELECT} AND namespace = :namespace AND name = :name")
 _BY_ID = Statement(f"{_SELECT} AND table_id = :table_id")
 _EVER_BY_ID = Statement(
@@ -102,6 +105,11 @@ def all_heads(session: Session) -> list[Head]:
     return [head_of(row) for row in session.rows(_ALL)]
 
 
+def names(session: Session) -> list[TableName]:
+    """Return the names of all tables, in order."""
+    return [TableName(*row) for row in session.rows(_NAMES_NOW)]
+
+
 def at_moment(session: Session, moment_ms: int) -> list[Head]:
     """Return the heads of tables that may have existed at a time.
 
@@ -163,7 +171,7 @@ def get(session: Session, name: TableName) -> Head:
 def missing(session: Session, name: TableName) -> TableNotFound:
     """Return the error that there is no table of this name; it suggests similar names."""
     what = f"The lake has no table {name}."
-    hint = hint_for_unknown(name, (one.name for one in all_heads(session)))
+    hint = hint_for_unknown(name, names(session))
     return TableNotFound(what, hint=hint, table=str(name))
 
 

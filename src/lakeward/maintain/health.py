@@ -11,7 +11,6 @@ from typing import Final
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.partition import partition_directory
 from lakeward.log import commits
-from lakeward.log import files as file_rows
 from lakeward.maintain.optimize.choice import by_partition, deleted_share, to_pack
 from lakeward.maintain.optimize.planning import last_layout, target_size
 from lakeward.model.definition import Definition
@@ -21,6 +20,7 @@ from lakeward.model.layout import Layout, LayoutKind
 from lakeward.model.types import Field
 from lakeward.model.values import order_key
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.read.totals import KnownTotals
 
 _POINTS: Final = {
     "small_files": 40,
@@ -45,7 +45,8 @@ def examine_table(context: LakeContext, snapshot: TableSnapshot) -> Health:
     files = snapshot.plan()
     with context.database.read() as session:
         layout = last_layout(session, snapshot.log_head)
-        stored = file_rows.stored(session, snapshot.log_head.table_id)
+        head = snapshot.log_head
+        stored = context.cache(KnownTotals).stored(session, head.table_id, head.version)
         first = commits.first_version(session, snapshot.log_head.table_id) or 0
     seen = _Seen(snapshot, files, layout, stored, snapshot.version - first + 1)
     found = sorted(_reasons(seen), key=lambda r: (-r.points, r.kind))

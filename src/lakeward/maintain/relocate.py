@@ -25,7 +25,7 @@ from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.hints import document_number, renew_hints
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.moved import MovedTables
-from lakeward.log import binding, branches, files, heads, relocation, transactions
+from lakeward.log import binding, branches, files, heads, relocation, totals, transactions
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
 from lakeward.maintain import ownership
@@ -305,7 +305,7 @@ def _missing(context: LakeContext, head: Head, move: Move) -> Iterator[str]:
         return
     with context.database.read() as session:
         found = files.at(session, head.table_id, head.version)
-        for file in progress.counted(found, files.totals(session, head.table_id, head.version)[0]):
+        for file in progress.counted(found, totals.at(session, head.table_id, head.version).files):
             inside = move.inside(file.path) if is_full(file.path) else None
             if inside is not None and not _is_file(context, inside, file.size):
                 yield storage.uri(inside)

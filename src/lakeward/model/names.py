@@ -40,7 +40,7 @@ class TableName:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16_384)
 def _parsed(text: str) -> TableName:
     parts = text.split(".")
     plain = all(_PART.fullmatch(p) and p not in _RESERVED for p in parts)

@@ -227,7 +227,7 @@ def stats(session: Session) -> Stats:
     """Return how many tables, versions and entries the log has."""
     versions = commits.count(session)
     return Stats(
-        tables=len(heads.all_heads(session)),
+        tables=len(heads.names(session)),
         versions=versions,
         entries=versions + files.count(session),
     )

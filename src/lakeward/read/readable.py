@@ -120,8 +120,14 @@ class Readable(Shown):
         from lakeward.read.describe import page_of
 
         arguments.whole(n, "n")
-        rows, _ = page_of(self.to_reader(columns=columns, where=where, params=params), 0, n)
+        rows, _ = page_of(self._first_rows(columns, where, params), 0, n)
         return rows
+
+    def _first_rows(
+        self, columns: Sequence[str] | None, where: str | None, params: Params | None
+    ) -> pa.RecordBatchReader:
+        """Return the rows to a caller who may stop after the first of them."""
+        return self.to_reader(columns=columns, where=where, params=params)
 
     def count(self, where: str | None = None, *, params: Params | None = None) -> int:
         """Return the number of rows, or of those that satisfy a condition.

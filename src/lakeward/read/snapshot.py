@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakeward.context import LakeContext
 from lakeward.errors import FileMissing, LakewardError, VersionNotFound
 from lakeward.formats.registry import light_format_of
-from lakeward.log import commits, definitions, files, retired
+from lakeward.log import commits, definitions, retired
 from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
@@ -36,6 +36,7 @@ from lakeward.read.describe import (
 from lakeward.read.exportable import Exportable
 from lakeward.read.lazy import Lazy
 from lakeward.read.readable import Readable
+from lakeward.read.totals import KnownTotals
 
 if TYPE_CHECKING:
     from lakeward.model.expressions.nodes import Expression
@@ -118,27 +119,45 @@ class TableSnapshot(Lazy, Readable, Exportable):
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
         """
+        condition = self.parsed(where, params)
+        return self._released(columns, self._rows(columns, self.plan(condition), condition))
+
+    def _first_rows(
+        self, columns: Sequence[str] | None, where: str | None, params: Params | None
+    ) -> pa.RecordBatchReader:
+        from lakeward.read.paging import rows_in_order
+
+        if self.parsed(where, params) is not None:
+            return self.to_reader(columns=columns, where=where, params=params)
+        rows = rows_in_order(self, lambda part: self._rows(columns, part), self._check_readable)
+        return self._released(columns, rows)
+
+    def _rows(
+        self,
+        columns: Sequence[str] | None,
+        found: list[LoggedFile],
+        where: Expression | None = None,
+    ) -> pa.RecordBatchReader:
         from lakeward.read.scan import check_columns, read_files
-        from lakeward.read.timing import timed
 
         check_columns(columns, self.definition, self.name)
-        expression = self.parsed(where, params)
-        found = self.plan(expression)
-        self._audit("rows", columns)
+        storage, head, definition = self.context.storage, self.log_head, self.definition
         try:
-            reader = read_files(
-                self.context.storage,
-                self.log_head,
-                self.definition,
-                found,
-                columns=columns,
-                where=expression,
-            )
+            reader = read_files(storage, head, definition, found, columns=columns, where=where)
         except FileMissing as error:
             raise self._gone(error) from error
         if self.version != self.log_head.version:
             old = self._old_batches(reader)
             reader = pa.RecordBatchReader.from_batches(reader.schema, old)
+        return reader
+
+    def _released(
+        self, columns: Sequence[str] | None, reader: pa.RecordBatchReader
+    ) -> pa.RecordBatchReader:
+        """Return rows to the caller: audit and time the read."""
+        from lakeward.read.timing import timed
+
+        self._audit("rows", columns)
         return timed(self.context, [self], "rows", reader)
 
     def _audit(self, how: str, columns: Sequence[str] | None = None) -> None:
@@ -213,10 +232,11 @@ class TableSnapshot(Lazy, Readable, Exportable):
 
     def totals(self) -> Totals:
         """Return the number of files, bytes and rows of the version."""
+        known, head = self.context.cache(KnownTotals), self.log_head
         with self.context.database.read() as session:
-            found = files.totals(session, self.log_head.table_id, self.version)
+            found = known.at(session, head.table_id, self.version)
             self._check_readable(session)
-        return Totals(*found)
+        return Totals(found.files, found.size, found.live_rows)
 
     @property
     def policy(self) -> EffectivePolicy:
@@ -293,7 +313,7 @@ class TableSnapshot(Lazy, Readable, Exportable):
             limit: How many rows to read at most; all when None.
             size: How many rows a page has; as many as `limit` when None.
         """
-        reader = self.to_reader(columns=columns, where=where, params=params)
+        reader = self._first_rows(columns, where, params)
         fields = (self.schema.by_name[name] for name in reader.schema.names)
         schema = tuple(PageColumn(f.name, str(f.type), f.nullable) for f in fields)
         for rows, more in pages_of(reader, offset, limit, size or limit or _PAGE_ROWS):
@@ -314,9 +334,9 @@ class TableSnapshot(Lazy, Readable, Exportable):
         return html_table(title, ["column", "type", ""], fields)
 
     def _line(self) -> dict[str, Any]:
-        totals = self.totals()
+        totals, head = self.totals(), self.log_head
         with self.context.database.read() as session:
-            stored = files.stored(session, self.log_head.table_id)
+            stored = self.context.cache(KnownTotals).stored(session, head.table_id, head.version)
         return {
             "name": self.name,
             "format": self.log_head.format,

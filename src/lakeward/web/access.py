@@ -248,7 +248,8 @@ def _secret(request: Request) -> str | None:
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-def _of_request(request: Request) -> Caller:
+async def _of_request(request: Request) -> Caller:
+    # A coroutine, because FastAPI calls functions in another thread.
     caller: Caller = request.state.caller
     return caller
 

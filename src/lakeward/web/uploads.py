@@ -110,8 +110,10 @@ async def _uploaded(request: Request) -> AsyncIterator[Upload]:
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as body:
         async for part in request.stream():
             await run_in_threadpool(body.write, part)
-        yield Upload(kind, body, request.app.state.settings.max_rows)
+        # A slow client holds no turn while it sends.
+        async with request.app.state.turns.upload():
+            yield Upload(kind, body, request.app.state.settings.max_rows)
 
 
-Uploaded = Annotated[Upload, Depends(_uploaded)]
+Uploaded = Annotated[Upload, Depends(_uploaded, scope="function")]
 """The type of the parameter by which an endpoint gets uploaded rows."""

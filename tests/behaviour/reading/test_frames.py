@@ -116,10 +116,10 @@ def test_a_missing_library_is_named(
         getattr(table, f"to_{library}")()
 
 
-def _lose_files(lake: lw.Lake, table: lw.Table) -> None:
+def _lose_files(lake: lw.Lake, table: lw.Table, keep: int = 0) -> None:
     storage = context_of(lake).storage
     location = table.at().log_head.location
-    storage.delete([f"{location}/{f.path}" for f in table.files()])
+    storage.delete([f"{location}/{f.path}" for f in table.files()[keep:]])
     with pytest.raises(Exception):  # noqa: B017, PT011  any: the files are gone
         table.to_arrow()
 
@@ -132,3 +132,30 @@ def test_a_frame_of_only_missing_integers_and_of_no_rows(lake: lw.Lake) -> None:
     assert [str(t) for t in frame.dtypes] == ["Int32", "boolean"]
     assert frame.isna().all(axis=None)
     assert isinstance(frame, pd.DataFrame)
+
+
+@pytest.mark.parametrize("rows", [1, 9, 10, 11, 130])
+def test_the_first_rows_of_many_files_are_those_of_all_rows(
+    shared_lake: lw.Lake, new_name: Callable[[], str], rows: int
+) -> None:
+    """Files are looked up in lists that become longer; each row comes once, in the same order."""
+    table = shared_lake.create(new_name(), "id int64, n int64", partition_by=["n"])
+    table.append(pa.table({"id": range(rows), "n": range(rows)}))
+    table.delete(where="id % 4 = 1")
+    table.append([{"id": 1000, "n": 1}])
+
+    everything = table.to_arrow().to_pylist()
+    assert table.head(500).to_pylist() == everything
+    for start in range(0, len(everything) + 3, 7):
+        page = table.at().page(offset=start, limit=7)
+        assert page.data.to_pylist() == everything[start : start + 7]
+        assert page.more == (start + 7 < len(everything))
+
+
+def test_the_first_rows_do_not_need_the_other_files(lake: lw.Lake) -> None:
+    table = lake.create("many", "id int64, n int64", partition_by=["n"])
+    table.append(pa.table({"id": range(200), "n": range(200)}))
+    _lose_files(lake, table, keep=10)
+
+    assert table.head(1).num_rows == 1
+    assert table.at().page(limit=3).data.num_rows == 3

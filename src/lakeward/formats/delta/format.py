@@ -40,7 +40,7 @@ from lakeward.formats.delta.published_files import (
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.delta.vectors import vector_path
 from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
-from lakeward.log import commits, files, retired, transactions
+from lakeward.log import commits, retired, totals, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -231,7 +231,7 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaNumbers, DeltaDefinitions, DeltaAl
         def count(version: int) -> int | None:
             if retired.is_retired(session, head.table_id, version):
                 return None
-            return files.totals(session, head.table_id, version)[0]
+            return totals.at(session, head.table_id, version).files
 
         # Loads Arrow.
         from lakeward.formats.delta.cleaning import old_files

@@ -13,7 +13,7 @@ from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
-from lakeward.log import commits, files, heads
+from lakeward.log import commits, heads, totals
 from lakeward.maintain.doctor import (
     file_checks,
     iceberg_checks,
@@ -125,7 +125,7 @@ def _chosen(
         for head in chosen:
             first = commits.first_version(session, head.table_id) or 0
             total += head.version - first + 1
-            total += files.totals(session, head.table_id, head.version)[0]
+            total += totals.at(session, head.table_id, head.version).files
     done = 0
 
     def step() -> None:

@@ -123,7 +123,7 @@ def moment(text: str | None) -> str:
     """Return an ISO 8601 time as date and time in UTC, to the second."""
     if text is None:
         return ""
-    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    return datetime.fromisoformat(text).astimezone(UTC).isoformat(" ", "seconds")[:19]
 
 
 def ago(text: str | None) -> str:

@@ -103,7 +103,7 @@ class View:
         found: set[TableName] = set(self._cut or ())
         if self._cut is None:
             with self.context.database.read() as session:
-                found = {h.name for h in heads.all_heads(session)}
+                found = set(heads.names(session))
         return sorted((found - self.dropped.keys()) | self.members.keys())
 
     def begin_at(self, head: Head, definition: Definition) -> Member:

@@ -1,0 +1,126 @@
+"""Numbers of files, bytes and rows of versions, and what they gain and lose from one to another."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from lakeward.log.codec import loads
+from lakeward.log.database import Session
+from lakeward.log.statement import Statement
+from lakeward.model.file import deleted_rows
+
+
+class Sums(NamedTuple):
+    """Sums over some files.
+
+    Attributes:
+        files: How many files.
+        size: Their bytes.
+        counted: How many of them have a row count.
+        rows: The sum of these row counts.
+        deleted: How many rows their deletion vectors delete, as far as the vectors have a count.
+        uncounted: How many of them have a deletion vector without a count.
+    """
+
+    files: int
+    size: int
+    counted: int
+    rows: int
+    deleted: int
+    uncounted: int
+
+    @property
+    def live_rows(self) -> int | None:
+        """Rows that are not deleted; None if a file or deletion vector lacks its count."""
+        known = self.counted == self.files and not self.uncounted
+        return self.rows - self.deleted if known else None
+
+    def changed(self, added: Sums, removed: Sums) -> Sums:
+        """Return the sums after files were added and others removed."""
+        return Sums(*(a + b - c for a, b, c in zip(self, added, removed, strict=True)))
+
+
+def _statements(condition: str) -> tuple[Statement, Statement]:
+    """Return statements for the sums over some files, and for their deletion vectors."""
+    counts = "coalesce(sum(size), 0), count(row_count), coalesce(sum(row_count), 0)"
+    return (
+        Statement(
+            f"""SELECT count(*), {counts}, count(deletion_vector)
+            FROM lakeward_file WHERE {condition}"""  # noqa: S608  text of our own
+        ),
+        Statement(
+            f"""SELECT deletion_vector FROM lakeward_file
+            WHERE {condition} AND deletion_vector IS NOT NULL"""  # noqa: S608  text of our own
+        ),
+    )
+
+
+_AT: Final = _statements(
+    "table_id = :table_id AND removed_version > :version AND added_version <= :version"
+)
+_GAINED: Final = _statements(
+    """table_id = :table_id AND added_version > :before AND added_version <= :version
+      AND removed_version > :version"""
+)
+_LOST: Final = _statements(
+    """table_id = :table_id AND removed_version > :before AND removed_version <= :version
+      AND added_version <= :before"""
+)
+_OWN: Final = """lakeward_file f WHERE f.table_id = :table_id
+    AND f.added_version > :before AND f.added_version <= :version
+    AND f.path NOT LIKE :rooted AND f.path NOT LIKE :schemed"""
+# A file that gets a deletion vector, or is restored, has several rows; it counts once.
+_STORED = Statement(
+    f"SELECT coalesce(sum(size), 0), count(*), count(DISTINCT path) FROM {_OWN}"  # noqa: S608  our names
+)
+_STORED_ONCE = Statement(
+    f"""SELECT coalesce(sum(size), 0) FROM
+    (SELECT path, max(size) AS size FROM {_OWN} GROUP BY path) own"""  # noqa: S608  our names
+)
+_STORED_SINCE = Statement(
+    f"""SELECT coalesce(sum(f.size), 0) FROM {_OWN} AND NOT EXISTS (
+      SELECT 1 FROM lakeward_file o WHERE o.table_id = f.table_id AND o.path = f.path
+        AND (o.added_version, o.ordinal) < (f.added_version, f.ordinal))"""  # noqa: S608  our names
+)
+
+
+def at(session: Session, table_id: int, version: int) -> Sums:
+    """Return the sums over all files of a version."""
+    return _sums(session, _AT, {"table_id": table_id, "version": version})
+
+
+def between(session: Session, table_id: int, before: int, version: int) -> tuple[Sums, Sums]:
+    """Return the sums over files that a version has and an older one has not, and the reverse.
+
+    They are right only if neither version is retired.
+    """
+    params = {"table_id": table_id, "before": before, "version": version}
+    return _sums(session, _GAINED, params), _sums(session, _LOST, params)
+
+
+def stored(session: Session, table_id: int, version: int, before: int = -1) -> int:
+    """Return the bytes of files below a table's directory that versions up to `version` added.
+
+    Files that are removed again count, too. With `before`, only files of later versions count.
+    """
+    versions = {"table_id": table_id, "before": before, "version": version}
+    own = {**versions, "rooted": "/%", "schemed": "%://%"}
+    if before >= 0:
+        return int(session.row(_STORED_SINCE, own)[0])
+    size, rows, paths = session.row(_STORED, own)
+    return int(size if rows == paths else session.row(_STORED_ONCE, own)[0])
+
+
+def _sums(
+    session: Session, statements: tuple[Statement, Statement], params: dict[str, int]
+) -> Sums:
+    count, size, counted, rows, vectors = map(int, session.row(statements[0], params))
+    if not vectors:
+        return Sums(count, size, counted, rows, 0, 0)
+    deleted = [
+        deleted_rows(loads(text))
+        for chunk in session.stream(statements[1], params)
+        for (text,) in chunk
+    ]
+    known = [number for number in deleted if number is not None]
+    return Sums(count, size, counted, rows, sum(known), len(deleted) - len(known))
