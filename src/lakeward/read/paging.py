@@ -13,13 +13,13 @@ from lakeward.log import files
 if TYPE_CHECKING:
     from lakeward.log.database import Session
     from lakeward.model.file import LoggedFile
-    from lakeward.read.snapshot import TableSnapshot
+    from lakeward.read.dataset import Version
 
 _FIRST_FILES: Final = 10
 
 
 def rows_in_order(
-    snapshot: TableSnapshot,
+    snapshot: Version,
     read: Callable[[list[LoggedFile]], pa.RecordBatchReader],
     check: Callable[[Session], None],
 ) -> pa.RecordBatchReader:
@@ -36,7 +36,7 @@ def rows_in_order(
     return pa.RecordBatchReader.from_batches(first.schema, batches)
 
 
-def _parts(snapshot: TableSnapshot, check: Callable[[Session], None]) -> Iterator[list[LoggedFile]]:
+def _parts(snapshot: Version, check: Callable[[Session], None]) -> Iterator[list[LoggedFile]]:
     """Yield the files, oldest first, in lists that become longer; at least one list."""
     last, most = None, _FIRST_FILES
     while True:
