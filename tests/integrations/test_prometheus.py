@@ -200,7 +200,7 @@ def test_sinks_beyond_the_bound_are_summed(opened: lw.Lake) -> None:
 def test_a_table_whose_publication_is_stuck_is_seen_among_many(
     opened: lw.Lake, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeward.read.metrics._CHECKED", 3)
+    monkeypatch.setattr("lakeward.read.unpublished._CHECKED", 3)
     for n in range(8):
         opened.create(f"many.t{n}", {"id": "int64"})
     stuck = opened.table("many.t0")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 
 from lakeward.model import steps
 from lakeward.web.charts import CELL, heat
+from tests.support.inside import context_of
 from tests.support.service import Service, made_lake, orders
 from tests.web.test_runs import BUNDLE, keep
 
@@ -122,3 +124,51 @@ def test_a_heat_map_has_a_row_for_each_beginning_of_names() -> None:
     many = heat([(f"day={n:03}", 1) for n in range(45)])
     assert max(c.y for c in many.cells) == 2 * CELL
     assert heat([]).cells == ()
+
+
+def test_a_policy_that_is_set_or_removed_shows_at_once(own: Service) -> None:
+    client = own.as_("reader")
+
+    def tables() -> list[tuple[str, list[str]]]:
+        found = client.get("/quality?format=json").json()["tables"]
+        return [(one["table"], [m["name"] for m in one["measurements"]]) for one in found]
+
+    assert tables() == []
+    few = {"expectations": {"few": {"measure": "rows", "max": 1}}}
+    own.lake.set_policy("sales.*", few)
+    assert tables() == [("sales.orders", []), ("sales.totals", [])]
+    own.lake.table("sales.orders").append(orders(9))
+    own.lake.table("sales.orders").quality()
+    assert tables() == [("sales.orders", ["few"]), ("sales.totals", [])]
+    assert own.lake.latest_quality()[0].failed[0].value == 6
+    (alert,) = client.get("/alerts?format=json").json()["alerts"]
+    assert (alert["kind"], alert["subject"]) == ("expectation", "sales.orders")
+
+    own.lake.drop("sales.totals")
+    own.lake.set_policy("gold.*", few)
+    assert tables() == [("gold.secret_plans", []), ("sales.orders", ["few"])]
+    own.lake.set_policy("sales.*", None)
+    own.lake.set_policy("gold.*", None)
+    assert tables() == []
+    assert client.get("/alerts?format=json").json()["alerts"] == []
+
+
+def test_tables_are_not_read_one_by_one_for_alerts_and_quality(own: Service) -> None:
+    client = own.as_("reader")
+    own.lake.set_policy("sales.orders", {"expectations": {"some": {"measure": "rows", "min": 1}}})
+    for path in ("/alerts", "/quality"):
+        client.get(path)
+    database = context_of(own.lake).database
+    counts = {}
+
+    for more in (0, 20):
+        for number in range(more):
+            own.lake.create(f"gold.t{number}", "id int64")
+        for path in ("/alerts", "/quality"):
+            client.get(path)
+            with mock.patch.object(database, "read", wraps=database.read) as read:
+                client.get(path)
+            counts[path, more] = read.call_count
+
+    assert counts["/alerts", 20] == counts["/alerts", 0]
+    assert counts["/quality", 20] == counts["/quality", 0]

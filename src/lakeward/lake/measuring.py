@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakeward.model.quality.report import Quality
     from lakeward.model.service_levels import Attainment, ServiceLevelRecord
     from lakeward.read.streams import Streams
+    from lakeward.read.unpublished import Unpublished
 
 _TABLES: Final = 100
 
@@ -68,6 +69,22 @@ class Measuring:
             found = [self.table(name) for name in names]  # type: ignore[attr-defined]
         chosen = [t for t in found if t.at().policy.policy.expectations]
         return [t.quality(measure=measure) for t in chosen]
+
+    def latest_quality(self) -> list[Quality]:
+        """Return the last recorded values of expectations, of each table that has some now.
+
+        They are those of the table's newest version, from one read of the log; nothing is measured,
+        and there are no series. A policy that was just set or removed counts at once.
+        """
+        from lakeward.maintain.quality import latest
+
+        return latest(self._context)
+
+    def unpublished(self) -> list[Unpublished]:
+        """Return the tables with committed versions whose published files are missing."""
+        from lakeward.read.unpublished import unpublished
+
+        return unpublished(self._context)
 
     def metrics(
         self, *, tables: int = _TABLES, health: bool = False, process: bool = True

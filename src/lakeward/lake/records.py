@@ -78,6 +78,7 @@ from lakeward.read.snapshot import TableSnapshot as TableSnapshot
 from lakeward.read.streams import FollowerRecord as FollowerRecord
 from lakeward.read.streams import SinkRecord as SinkRecord
 from lakeward.read.streams import Streams as Streams
+from lakeward.read.unpublished import Unpublished as Unpublished
 from lakeward.read.violations import ViolationRecord as ViolationRecord
 from lakeward.stream.consume import Consumed as Consumed
 from lakeward.stream.consumer import ConsumerRecord as ConsumerRecord

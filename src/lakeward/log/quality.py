@@ -21,6 +21,11 @@ _SERIES = Statement(
     ORDER BY version DESC LIMIT :limit"""
 )
 
+_ONE = Statement(
+    """SELECT version, measured_ms, body FROM lakeward_quality
+    WHERE table_id = :table_id AND name = :name AND version = :version"""
+)
+
 
 @dataclass(frozen=True, slots=True)
 class QualityRow:
@@ -43,6 +48,12 @@ def put(session: Session, table_id: int, name: str, row: QualityRow) -> None:
             "body": dumps(row.body),
         },
     )
+
+
+def one(session: Session, table_id: int, name: str, version: int) -> QualityRow | None:
+    """Return the measurement of an expectation for exactly this version, or None."""
+    row = session.row(_ONE, {"table_id": table_id, "name": name, "version": version})
+    return None if row is None else QualityRow(int(row[0]), int(row[1]), loads(row[2]))
 
 
 def series(session: Session, table_id: int, name: str, until: int, limit: int) -> list[QualityRow]:

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.distribution import distance, distribution
 from lakeward.errors import InvalidInput, LakewardError
-from lakeward.log import definitions, quality
+from lakeward.formats.policy import effective_policy
+from lakeward.log import definitions, heads, quality
 from lakeward.log.quality import QualityRow
 from lakeward.log.reach import has_all_files
 from lakeward.model import event_names
@@ -31,6 +32,7 @@ from lakeward.read.counting import count_rows
 from lakeward.read.freshness import changed_ms
 from lakeward.read.query import query_version
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.commit.publications import follow_all
 
 _LOG: Final = "log"
 _FILES: Final = "files"
@@ -82,6 +84,25 @@ def recorded(context: LakeContext, snapshot: TableSnapshot, *, points: int) -> Q
     """Return the recorded values of a version's expectations, without measuring anything."""
     names = snapshot.policy.policy.expectations or {}
     return _report(context, snapshot, dict.fromkeys(names), points)
+
+
+def latest(context: LakeContext) -> list[Quality]:
+    """Return the recorded values of all tables' newest versions, without series, from one read."""
+    follow_all(context)
+    found = []
+    with context.database.read() as session:
+        for head in heads.all_heads(session):
+            # Both are cached, by ids that change with the table's definition and its policies.
+            policy = effective_policy(head, context.definition(session, head)).policy
+            if not policy.expectations:
+                continue
+            rows = {
+                name: quality.one(session, head.table_id, name, head.version)
+                for name in policy.expectations
+            }
+            now = tuple(_measurement(name, row) for name, row in rows.items() if row is not None)
+            found.append(Quality(str(head.name), head.version, now, {}))
+    return found
 
 
 def _report(

@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.formats.registry import publishers
 from lakeward.log import consumers, heads, locks, measures, positions
 from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime
@@ -20,12 +19,8 @@ from lakeward.model.counters import BOUNDS, Counters
 from lakeward.model.metrics import OTHER, Bounded, LakeMetrics, Metric, Sample, counter, gauge
 from lakeward.model.sink_counts import SinkCounts
 from lakeward.read.service_levels import attained
+from lakeward.read.unpublished import publication
 
-_CHECKED: Final = 1000
-"""How many tables one call checks for missing publications, those with the newest commits first.
-
-A table that is found published is not checked again before its next commit.
-"""
 _COUNTED: Final = {
     "commits": ("lakeward_commits", "Transactions that this process committed."),
     "conflicts": ("lakeward_conflicts", "Conflicts that transactions of this process met."),
@@ -198,40 +193,18 @@ def _streams(session: Session, newest: Sequence[Head], most: int) -> Iterator[Me
     yield gauge("lakeward_consumer_lag", about, behind.samples())
 
 
-class _Published(dict[int, int]):
-    """By table id: the newest version that is known to be published."""
-
-
 def _publication(
     context: LakeContext, newest: Sequence[Head], most: int, now: int
 ) -> Iterator[Metric]:
     shown = {str(h.name) for h in newest[:most]}
     owed, lag = Bounded(shown), Bounded(shown, greatest=True)
-    known, left = context.cache(_Published), _CHECKED
-    for head in newest:
-        first, since = None, now
-        if head.version > max(head.published, known.get(head.table_id, -1)):
-            if not left:
-                continue
-            left -= 1
-            first = _first_missing(context, head)
-        if first is None:
-            known[head.table_id] = head.version
-        else:
-            with context.database.read() as session:
-                found = measures.committed_ms(session, head.table_id, first)
-            since = now if found is None else found
-        owed.add("table", str(head.name), 0 if first is None else head.version - first + 1)
-        lag.add("table", str(head.name), max(0, now - since) / 1000)
+    for one in publication(context, newest, now):
+        owed.add("table", one.table, one.versions)
+        lag.add("table", one.table, one.seconds)
     about = "Committed versions whose published files are missing."
     yield gauge("lakeward_unpublished_versions", about, owed.samples())
     about = "Age of the oldest of them; 0 where all are published."
     yield gauge("lakeward_publication_lag_seconds", about, lag.samples())
-
-
-def _first_missing(context: LakeContext, head: Head) -> int | None:
-    missing = (p.first_missing(context, head) for p in publishers(head))
-    return min((version for version in missing if version is not None), default=None)
 
 
 def _process(counters: Counters) -> Iterator[Metric]:

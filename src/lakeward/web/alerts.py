@@ -12,7 +12,6 @@ from lakeward.web.seen import seen_jobs, seen_levels, seen_quality, seen_runs
 
 _STUCK_SECONDS: Final = 60.0
 """A commit is published at once; one that is not after this time is reported."""
-_TABLES: Final = 1000
 _READ: Final = 100
 
 
@@ -47,13 +46,11 @@ def _levels(by: Caller) -> Iterator[Alert]:
 
 
 def _publications(by: Caller) -> Iterator[Alert]:
-    found = {one.name: one for one in by.lake.metrics(tables=_TABLES, process=False).metrics}
-    lags = found["lakeward_publication_lag_seconds"].samples
-    for sample in lags:
-        table = sample.labels["table"]
-        if sample.value > _STUCK_SECONDS and by.sees(table):
-            what = f"Committed versions are not published since {sample.value:.0f} seconds"
-            yield Alert("publication", table, what, f"/tables/{quote(table, safe='')}")
+    for one in by.lake.unpublished():
+        if one.seconds > _STUCK_SECONDS and by.sees(one.table):
+            what = f"Committed versions are not published since {one.seconds:.0f} seconds"
+            place = f"/tables/{quote(one.table, safe='')}"
+            yield Alert("publication", one.table, what, place)
 
 
 def _expectations(by: Caller) -> Iterator[Alert]:

@@ -125,8 +125,7 @@ def seen_record(by: Caller, record: TransactionRecord) -> dict[str, Any] | None:
 
 def seen_quality(by: Caller, limit: int | None = None) -> list[Quality]:
     """Return the last measurements of tables with expectations that the caller has access to."""
-    found = [t for t in by.tables() if t.at().policy.policy.expectations]
-    return [table.quality(measure=False) for table in found[:limit]]
+    return [one for one in by.lake.latest_quality() if by.sees(one.table)][:limit]
 
 
 def seen_levels(by: Caller) -> list[Attainment]:
