@@ -338,7 +338,7 @@ SAFEGUARDS: Final = (
             ),
         ),
         "test_store_killed.py",
-        size="full",
+        "still_registered",
     ),
     Safeguard(
         "R8: a file that cannot be written is an error of our tree",
@@ -564,7 +564,7 @@ SAFEGUARDS: Final = (
             ),
         ),
         "../maintain/test_vacuum_hostile.py",
-        "put_deleted",
+        "put_back",
     ),
     Safeguard(
         "R10: no table is adopted around the warehouse",

@@ -96,6 +96,29 @@ def test_snapshot_that_cannot_be_unpinned_says_so_and_raises_nothing(
     assert "is not released and ends with its lease" in caplog.text
 
 
+def test_a_transaction_that_was_open_when_the_server_was_killed_is_still_registered(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a vacuum would take its files for leftovers. A server keeps the newest commits in
+    memory for up to 200 ms if it is not asked to write them, hence the repetitions."""
+    from tests.support.postgres import Postgres
+
+    with Postgres() as server, server.database() as database:
+        target = LakeTarget(server.url(database), tmp_path / "lake")
+        with target.open() as lake:
+            lake.create("one", {"label": "string"})
+            for number in range(3):
+                tx = lake.transaction()
+                tx.append("one", [{"label": str(number)}])
+                server.kill()
+                server.start()
+                with target.open() as other:
+                    other.vacuum(unknown=True, retention="0s", force=True)
+                tx.commit()
+            rows = lake.table("one").to_arrow().to_pylist()
+    assert rows == [{"label": str(number)} for number in range(3)]
+
+
 def commit_until_told(pipe: Connection, number: int, target: LakeTarget) -> None:
     lake = target.open()
     pipe.send("ready")

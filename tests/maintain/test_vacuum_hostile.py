@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -29,9 +30,11 @@ from lakeward.errors import (
 )
 from lakeward.log import retired
 from lakeward.log.database import Session
-from lakeward.maintain.vacuum import behind
+from lakeward.maintain.vacuum import behind, kept
 from lakeward.model import steps
 from lakeward.model.commit import Head
+from lakeward.write.transaction import moved, resolve
+from lakeward.write.transaction.member import Member
 from tests.behaviour.iceberg.strangers import Stranger
 from tests.maintain.test_vacuum import ALL, data_files, grown
 from tests.support.s3 import on_disk
@@ -153,6 +156,36 @@ def test_a_transaction_that_read_before_the_vacuum_cannot_put_deleted_files_back
     with pytest.raises(Conflict, match="vacuumed"):
         tx.commit()
 
+    assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [0, 1, 2, 3]
+
+
+@BOTH
+def test_files_that_were_deleted_while_a_compaction_is_undone_are_not_put_back(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vacuum comes after the change was rebased onto the compaction, before it is ratified."""
+    table = lake.create("t", {"n": "int64"})
+    for n in range(4):
+        table.append([{"n": n}])
+    tx, first = lake.transaction(), table.files()[0].path
+    tx.read("t")
+    table.optimize()
+    now = [f.path for f in table.files()]
+    # A vacuum keeps what was the newest version some time before a transaction was registered.
+    monkeypatch.setattr(kept, "CLOCKS_DIFFER_MS", 0)
+    time.sleep(0.01)
+    tx.remove_files("t", [first])
+
+    def carried(member: Member, version: int) -> bool:
+        done = moved.carry_over(member, version)
+        table.vacuum(**ALL)
+        return done
+
+    monkeypatch.setattr(resolve, "carry_over", carried)
+    with pytest.raises(Conflict, match="put back"):
+        tx.commit()
+
+    assert [f.path for f in table.files()] == now
     assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [0, 1, 2, 3]
 
 
