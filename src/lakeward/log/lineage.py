@@ -17,7 +17,7 @@ _COMMITS = Statement(
     """SELECT c.table_id, c.version, c.timestamp_ms, c.transaction_id, c.operation, c.actor, c.info,
         l.body
     FROM lakeward_commit c LEFT JOIN lakeward_lineage l ON l.transaction_id = c.transaction_id
-    WHERE (:every = 1 OR c.table_id = :table_id) AND c.version <= :until
+    WHERE (:every = 1 OR c.table_id = :table_id) AND c.version > :after AND c.version <= :until
     ORDER BY c.table_id, c.version"""
 )
 _COMMITS_OF = Statement(
@@ -50,10 +50,12 @@ def put(session: Session, transaction_id: str, flows: Sequence[dict[str, Any]]) 
     session.run(_PUT, {"transaction_id": transaction_id, "body": dumps(list(flows))})
 
 
-def commits(session: Session, table_id: int | None, until: int) -> list[SourcedCommit]:
-    """Return the commits of a table (or of all tables) up to a version, oldest first."""
+def commits(
+    session: Session, table_id: int | None, until: int, *, after: int = -1
+) -> list[SourcedCommit]:
+    """Return the commits of a table (or of all) after a version, up to another, oldest first."""
     params = {"every": int(table_id is None), "table_id": table_id or 0, "until": until}
-    return [_sourced(row) for row in session.rows(_COMMITS, params)]
+    return [_sourced(row) for row in session.rows(_COMMITS, {**params, "after": after})]
 
 
 def commits_of(session: Session, transaction_id: str) -> list[SourcedCommit]:

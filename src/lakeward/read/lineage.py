@@ -18,6 +18,7 @@ from lakeward.model.commit import Head
 from lakeward.model.file import LIVE
 from lakeward.model.lineage.graph import EdgeKind, Lineage, LineageEdge, LineageNode, NodeKind
 from lakeward.model.lineage.origin import without_credentials
+from lakeward.read.known_edges import KnownEdges
 from lakeward.read.lineage_edges import EdgeReader
 
 UPSTREAM: Final = "upstream"
@@ -35,7 +36,10 @@ _WHOLE: Final = frozenset({EdgeKind.CLONE})
 def lake_lineage(context: LakeContext, transaction_id: str | None) -> Lineage:
     """Return all edges of a lake, or those of one transaction."""
     with context.database.read() as session:
-        found = EdgeReader(session).edges(None, LIVE, transaction_id)
+        if transaction_id is None:
+            found = context.cache(KnownEdges).edges(session)
+        else:
+            found = EdgeReader(session).edges(None, LIVE, transaction_id)
     return Lineage(None, UPSTREAM, *_sorted(_explicit(found)))
 
 
@@ -48,7 +52,7 @@ def file_lineage(context: LakeContext, file: str) -> Lineage:
     """
     file = without_credentials(file)
     with context.database.read() as session:
-        found = EdgeReader(session).edges(None, LIVE)
+        found = context.cache(KnownEdges).edges(session)
     nodes = {e.source for e in found if e.source.kind is NodeKind.FILE and e.source.column is None}
     wanted = {n for n in nodes if n.name == file} or {
         n for n in nodes if n.name.endswith(f"/{file}")
@@ -83,7 +87,7 @@ def table_lineage(
         reading = EdgeReader(session)
         root = LineageNode(NodeKind.TABLE, str(head.name), reading.checked(head, column))
         if direction == DOWNSTREAM:
-            found = reading.edges(None, LIVE)
+            found = context.cache(KnownEdges).edges(session)
         else:
             found = reading.upstream(head, LIVE if version is None else version)
     if column is not None:

@@ -56,10 +56,19 @@ class EdgeReader:
         self._made: dict[str, dict[str, tuple[int, int]]] = {}
         live = heads.all_heads(session)
         dropped = [head for head, _ in heads.dropped(session)]
+        self._every = (*dropped, *live)
         self._shown = {h.table_id: str(h.name) for h in live} | _names_of_dropped(dropped)
         self._by_name = {name: table_id for table_id, name in self._shown.items()}
-        self._by_uuid = {h.uuid: h.table_id for h in (*dropped, *live)}
+        self._by_uuid = {h.uuid: h.table_id for h in self._every}
         self._names = renames.AllNames(session)
+
+    def names(self) -> list[tuple[int, str, int]]:
+        """Return what edges take names from: each table's id, name and newest definition."""
+        return [(h.table_id, self._shown[h.table_id], h.definition_id) for h in self._every]
+
+    def newest(self) -> dict[int, int]:
+        """Return the newest version of each table, by its id."""
+        return {h.table_id: h.version for h in self._every}
 
     def checked(self, head: Head, column: str | None) -> str | None:
         """Return a column in the table's own spelling; raise `InvalidInput` if it is missing."""

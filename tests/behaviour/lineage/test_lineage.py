@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -576,3 +576,35 @@ def test_a_migrated_table_of_the_lake_is_known_by_columns(opened: lw.Lake) -> No
         "gold.daily.revenue",
         "raw.people.region",
     ]
+
+
+def test_lineage_of_a_lake_that_is_asked_again_and_again_is_that_of_a_new_handle(
+    opened: lw.Lake, tmp_path: Path
+) -> None:
+    """A handle keeps the edges that it knows, and adds those of new commits."""
+
+    def in_sql(text: str) -> None:
+        with opened.transaction() as tx:
+            tx.sql(text)
+
+    steps: tuple[Callable[[], object], ...] = (
+        lambda: None,
+        lambda: in_sql("DELETE FROM raw.orders WHERE cust = 7"),
+        lambda: opened.create("gold.top", {"name": "string"}),
+        lambda: in_sql("INSERT INTO gold.top SELECT name FROM gold.daily WHERE revenue > 1"),
+        lambda: in_sql("ALTER TABLE raw.orders RENAME COLUMN amount TO value"),
+        lambda: in_sql(DAILY.replace("amount", "value")),
+        lambda: opened.rename("raw.cust", "raw.customers"),
+        lambda: opened.clone("gold.top", "gold.copy"),
+        lambda: opened.table("gold.daily").append([{"name": "bob", "revenue": 1.0}]),
+        lambda: opened.drop("gold.top"),
+        lambda: opened.create("gold.top", {"name": "string"}),
+        lambda: opened.table("gold.daily").restore(version=1),
+    )
+    for number, step in enumerate(steps):
+        step()
+        with lw.open(tmp_path / "lake") as new:
+            assert opened.lineage() == new.lineage(), number
+            for direction in ("upstream", "downstream"):
+                ours = opened.table("raw.orders").lineage(direction=direction)
+                assert ours == new.table("raw.orders").lineage(direction=direction), number
