@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from lakeward.formats.iceberg.avro_files import read_records
 from lakeward.formats.iceberg.memory_files import source
-from lakeward.formats.iceberg.private import read_records
 
 _DELETED = 2
 _SEQUENCE = "_last_updated_sequence_number"

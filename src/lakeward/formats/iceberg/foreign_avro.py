@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from lakeward.formats.iceberg.avro_files import header_reader
 from lakeward.formats.iceberg.extra import pyiceberg
-from lakeward.formats.iceberg.private import header_reader
 
 _SYNC_BYTES: Final = 16
 

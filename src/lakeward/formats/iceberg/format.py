@@ -283,7 +283,7 @@ def _extend(
         message = f"the pointer of {head.name} moved while it was locked"
         raise AssertionError(message)
     reach("iceberg.swapped")
-    context.cache(Memory).renew(document, made.document, made.manifests, made.entries)
+    context.cache(Memory).renew(document, made.document, made.manifests, made.entries, made.merged)
     return Ratified(
         replace(head, pointer=made.document.location),
         replace(commit, info=replace(commit.info, extra=_extra(made.document, commit))),

@@ -1,7 +1,7 @@
-"""Reads, writes and merges manifests and manifest lists.
+"""Reads and writes manifests and manifest lists.
 
-An append adds one manifest; a removal rewrites the manifests that list a removed file; many small
-manifests are merged, so that the list stays short.
+An append adds one manifest; a removal rewrites the manifests that list a removed file;
+`lakeward.formats.iceberg.merging` merges many small ones.
 """
 
 from __future__ import annotations
@@ -23,11 +23,6 @@ from lakeward.model.file import DataFile
 
 FILE_PATH: Final = "file_path"
 """The key, in a file's `extra`, of its path exactly as its manifest has it."""
-_FAN: Final = 16
-"""How many manifests of similar size are merged into one."""
-_TIER: Final = 16
-_LARGEST: Final = 20_000
-"""A manifest with this many files is no longer merged."""
 
 
 def layout_of(
@@ -83,11 +78,14 @@ def _field_ids(kind: Any) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A manifest to be stored: its entry in the manifest list, its bytes, its live entries."""
+    """A manifest to be stored: its entry in the manifest list, its bytes, its live entries.
+
+    `entries` is None if they were not decoded.
+    """
 
     manifest: Any
     data: bytes
-    entries: list[Any]
+    entries: list[Any] | None
 
 
 def written(
@@ -263,25 +261,6 @@ def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[A
 def is_live(manifest: Any) -> bool:
     """Return whether a manifest lists a file that is not deleted."""
     return bool((manifest.added_files_count or 0) + (manifest.existing_files_count or 0))
-
-
-def to_merge(manifests: Sequence[Any], spec_id: int) -> list[Any]:
-    """Return manifests of similar size, if there are enough of them to merge; else none."""
-    tiers: dict[int, list[Any]] = {}
-    for manifest in manifests:
-        count = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
-        if is_data(manifest) and manifest.partition_spec_id == spec_id and count < _LARGEST:
-            tiers.setdefault(_tier(count), []).append(manifest)
-    full = [members for _, members in sorted(tiers.items()) if len(members) >= _FAN]
-    return full[0] if full else []
-
-
-def _tier(count: int) -> int:
-    tier = 0
-    while count >= _TIER:
-        count //= _TIER
-        tier += 1
-    return tier
 
 
 def _damaged(location: str, error: Exception) -> CorruptTable:

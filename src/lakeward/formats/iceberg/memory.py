@@ -17,6 +17,8 @@ ROOM: Final = 64 * 2**20
 """The approximate size, in bytes, of a full cache."""
 _MANIFEST: Final = 1_000
 _ENTRY: Final = 4_000
+_BYTES: Final = "bytes:"
+"""Begins the keys of files that are cached as bytes."""
 
 
 class Memory:
@@ -49,23 +51,33 @@ class Memory:
         found: list[Any] | None = self._find(name)
         return read(name) if found is None else found
 
+    def content(self, name: str, read: Callable[[str], bytes]) -> bytes:
+        """Return the bytes of a metadata file, read if they are not cached."""
+        found: bytes | None = self._find(_BYTES + name)
+        return read(name) if found is None else found
+
     def renew(
         self,
         before: Document,
         document: Document,
         manifests: list[Any],
         entries: Mapping[str, list[Any]],
+        merged: Mapping[str, bytes],
     ) -> None:
         """Replace a document by the one derived from it, with the current snapshot's manifests.
 
-        `entries` are those of manifests that were written with the new document, by path.
+        `entries` are those of manifests that were written with the new document, by path; `merged`
+        are the bytes of those that were merged from others. Manifests that are no longer listed are
+        dropped.
         """
         if document.location != before.location:
             self._forget(before.location)
         if before.current is not None and before.current is not document.current:
-            self._forget(before.current["manifest-list"])
+            self._forget_list(before.current["manifest-list"], manifests)
         for name, members in entries.items():
             self._keep(name, members, _ENTRY * len(members))
+        for name, data in merged.items():
+            self._keep(_BYTES + name, data, len(data))
         self._keep(document.location, document, _length(document))
         if document.current is not None:
             self._keep(document.current["manifest-list"], manifests, _MANIFEST * len(manifests))
@@ -90,6 +102,17 @@ class Memory:
     def _forget(self, name: str) -> None:
         with self._lock:
             self._drop(name)
+
+    def _forget_list(self, name: str, following: list[Any]) -> None:
+        """Drop a manifest list, and those of its manifests that the following list has not."""
+        before = self._find(name) or ()
+        listed = {m.manifest_path for m in following}
+        with self._lock:
+            self._drop(name)
+            for path in (m.manifest_path for m in before):
+                if path not in listed:
+                    self._drop(path)
+                    self._drop(_BYTES + path)
 
     def _drop(self, name: str) -> None:
         found = self._known.pop(name, None)

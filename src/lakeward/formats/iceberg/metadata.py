@@ -57,7 +57,10 @@ def manifests_of(context: LakeContext, document: Document) -> list[object]:
 
 def place_of(context: LakeContext, head: Head) -> Place:
     """Return a table's directory, with functions that read its metadata through the cache."""
-    read = reader(context)
+    stored = reader(context)
+
+    def read(name: str) -> bytes:
+        return context.cache(Memory).content(name, stored)
 
     def entries(manifest: Any) -> list[Any]:
         return context.cache(Memory).entries(

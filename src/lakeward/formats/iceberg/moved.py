@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.errors import CorruptTable, LakewardError, UnsupportedFeature
+from lakeward.formats.iceberg.avro_files import read_records, write_records
 from lakeward.formats.iceberg.document import Document, parse
 from lakeward.formats.iceberg.hints import document_number
 from lakeward.formats.iceberg.memory_files import output, source
-from lakeward.formats.iceberg.private import read_records, write_records
 
 _PLACES: Final = ("statistics", "partition-statistics")
 _MANIFEST_PATH, _MANIFEST_LENGTH = 500, 501

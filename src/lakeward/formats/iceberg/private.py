@@ -1,25 +1,28 @@
-"""Uses internals of pyiceberg, as only `memory_files` does besides; tests check that they exist.
+"""Uses internals of pyiceberg, as only `avro_files` and `memory_files` do besides.
 
-Manifests and manifest lists are read and written by pyiceberg's Avro code, in memory: the bytes go
-through the warehouse's storage as for all files. For every file pyiceberg resolves the schema of
-its records and converts it from or to JSON, which takes longer than reading a few records; here the
-result is cached per layout.
+Tests check that the internals exist. Manifests and manifest lists are read and written by
+pyiceberg's Avro code, in memory: the bytes go through the warehouse's storage as for all files.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from lakeward.formats.iceberg.avro_files import (
+    CODEC,
+    LAYOUT,
+    Shape,
+    input_class,
+    output_class,
+    shape_of,
+)
 from lakeward.formats.iceberg.extra import pyiceberg
 
-CODEC: Final = "deflate"
-_SYNC_BYTES: Final = 16
-_LAYOUT: Final = 3
-"""The format version whose records are used in memory; it has all fields of earlier ones."""
+COMPLETE: Final = "lakeward.complete"
+"""The key in the header of manifests whose entries inherit nothing and are not new."""
 _MANIFEST_ROW_ID: Final = 15
 _FILE_ROW_ID: Final = 16
 _CONTENT_SIZE: Final = 19
@@ -30,22 +33,28 @@ _CONTENT_SIZE: Final = 19
 class Layout:
     """A table's schema and partition spec, as JSON text, and its format version.
 
-    `content` is `data`, or `deletes` for manifests of delete files.
+    `content` is `data`, or `deletes` for manifests of delete files. `is_complete` says that the
+    entries of the manifest inherit nothing from it.
     """
 
     schema: bytes
     spec: bytes
     format_version: int
     content: str = "data"
+    is_complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The writer, JSON schema and header of the records of one kind of file."""
+def complete(layout: Layout) -> Layout:
+    """Return the layout of a manifest with complete entries."""
+    return replace(layout, is_complete=True)
 
-    writer: Any
-    schema: str
-    metadata: dict[str, str]
+
+def is_complete(entry: Any, format_version: int) -> bool:
+    """Return whether an entry has all numbers that it could inherit from its manifest."""
+    numbers = [entry.snapshot_id, entry.sequence_number, entry.file_sequence_number]
+    if format_version >= LAYOUT:
+        numbers.append(file_row_id(entry))
+    return None not in numbers
 
 
 def manifest_writer(layout: Layout, file: Any, snapshot_id: int) -> Any:
@@ -65,30 +74,16 @@ def list_writer(
     return _list_class()(format_version, file, snapshot_id, parent_id, sequence, first_row_id)
 
 
-def read_records(file: Any) -> tuple[list[Any], Any, dict[str, str]]:
-    """Return an Avro file's records, decoded by its own schema, that schema, and its header."""
-    with pyiceberg("avro.file").AvroFile(file) as reader:
-        return list(reader), reader.schema, reader.header.meta
-
-
-def write_records(file: Any, records: list[Any], schema: Any, header: dict[str, str]) -> None:
-    """Write records with the schema and the header of another file."""
-    writer = pyiceberg("avro.resolver").construct_writer(schema)
-    kept = {k: v for k, v in header.items() if k != "avro.schema"} | {"avro.codec": CODEC}
-    with _output_class()(file, _Shape(writer, header["avro.schema"], kept), kept) as out:
-        out.write_block(records)
-
-
 def read_list(file: Any) -> list[Any]:
     """Return the manifests of a list."""
-    with _input_class()(file, "list") as reader:
+    with input_class()(file, "list") as reader:
         return list(reader)
 
 
 def read_entries(file: Any, manifest: Any, *, deleted: bool) -> list[Any]:
     """Return a manifest's entries with what they inherit from it; deleted ones if `deleted`."""
     api = pyiceberg("manifest")
-    with _input_class()(file, "manifest") as reader:
+    with input_class()(file, "manifest") as reader:
         return [
             api._inherit_from_manifest(entry, manifest)
             for entry in reader
@@ -98,8 +93,29 @@ def read_entries(file: Any, manifest: Any, *, deleted: bool) -> list[Any]:
 
 def read_metadata(file: Any) -> dict[str, str]:
     """Return the header of a manifest."""
-    with _input_class()(file, "manifest") as reader:
+    with input_class()(file, "manifest") as reader:
         return dict(reader.header.meta)
+
+
+def read_header(file: Any) -> tuple[dict[str, str], bytes, int]:
+    """Return the header of a manifest, the bytes after each of its blocks, and its own length."""
+    with input_class()(file, "manifest") as reader:
+        return dict(reader.header.meta), bytes(reader.header.sync), reader.decoder.tell()
+
+
+def joined_summaries(spec: bytes, schema: bytes, lists: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return what the partition summaries of several manifests say together."""
+    stats, read = pyiceberg("manifest").PartitionFieldStats, pyiceberg("conversions").from_bytes
+    fields = parsed_spec(spec).partition_type(parsed_schema(schema)).fields
+    out = [stats(field.field_type) for field in fields]
+    for number, (field, joined) in enumerate(zip(fields, out, strict=True)):
+        for one in (summaries[number] for summaries in lists):
+            joined._contains_null |= bool(one.contains_null)
+            joined._contains_nan |= bool(one.contains_nan)
+            for bound in (one.lower_bound, one.upper_bound):
+                if bound is not None:
+                    joined.update(read(field.field_type, bound))
+    return [joined.to_summary() for joined in out]
 
 
 def new_entry(snapshot_id: int, file: Any) -> Any:
@@ -126,14 +142,14 @@ def new_data_file(**fields: Any) -> Any:
     """Return a manifest's record of a Parquet data file."""
     api = pyiceberg("manifest")
     return api.DataFile.from_args(
-        _LAYOUT, content=api.DataFileContent.DATA, file_format=api.FileFormat.PARQUET, **fields
+        LAYOUT, content=api.DataFileContent.DATA, file_format=api.FileFormat.PARQUET, **fields
     )
 
 
 def new_manifest(**fields: Any) -> Any:
     """Return a manifest list's record of a manifest of data files."""
     api = pyiceberg("manifest")
-    return api.ManifestFile.from_args(_LAYOUT, content=api.ManifestContent.DATA, **fields)
+    return api.ManifestFile.from_args(LAYOUT, content=api.ManifestContent.DATA, **fields)
 
 
 def finished(manifest: Any, length: int) -> Any:
@@ -203,65 +219,6 @@ def position_deletes() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _input_class() -> Any:
-    avro = pyiceberg("avro.file")
-    exact = pyiceberg("avro.decoder").StreamingBinaryDecoder
-
-    class Input(avro.AvroFile):  # type: ignore[misc, name-defined]
-        block: Any
-
-        def __init__(self, file: Any, kind: str) -> None:
-            super().__init__(file)
-            self._kind = kind
-
-        def __enter__(self) -> Any:
-            with self.input_file.open() as stream:
-                self.decoder = avro.new_decoder(stream.read())
-            self.header = header_reader().read(self.decoder)
-            self.reader = _record_reader(self.header.meta["avro.schema"], self._kind)
-            return self
-
-        def _read_block(self) -> int:
-            if '"double"' not in self.header.meta["avro.schema"]:
-                return int(super()._read_block())
-            if self.block and self.decoder.read(_SYNC_BYTES) != self.header.sync:
-                message = "a block of the file does not end where it should"
-                raise ValueError(message)
-            records, data = self.decoder.read_int(), self.decoder.read_bytes()
-            codec = self.header.compression_codec()
-            # pyiceberg's fast decoder reads only 32 of the 64 bits of a double's precision.
-            decoder = exact(data if codec is None else codec.decompress(data))
-            self.block = avro.Block(self.reader, records, decoder)
-            return int(records)
-
-    return Input
-
-
-@lru_cache(maxsize=256)
-def _record_reader(schema: str, kind: str) -> Any:
-    """Return the reader of records of a list or a manifest that has this Avro schema."""
-    api = pyiceberg("manifest")
-    if kind == "list":
-        wanted = api.MANIFEST_LIST_FILE_SCHEMAS[_LAYOUT]
-        types: dict[int, Any] = {-1: api.ManifestFile, 508: api.PartitionFieldSummary}
-        enums: dict[int, Any] = {517: api.ManifestContent}
-    else:
-        wanted = api.MANIFEST_ENTRY_SCHEMAS[_LAYOUT]
-        types = {-1: api.ManifestEntry, 2: api.DataFile}
-        enums = {0: api.ManifestEntryStatus, 101: api.FileFormat, 134: api.DataFileContent}
-    conversion = pyiceberg("utils.schema_conversion").AvroSchemaConversion()
-    stored = conversion.avro_to_iceberg(json.loads(schema))
-    return pyiceberg("avro.resolver").resolve_reader(stored, wanted, types, enums)
-
-
-@lru_cache(maxsize=1)
-def header_reader() -> Any:
-    """Return the reader of the header of an Avro file."""
-    avro = pyiceberg("avro.file")
-    return pyiceberg("avro.resolver").construct_reader(avro.META_SCHEMA, {-1: avro.AvroFileHeader})
-
-
-@lru_cache(maxsize=1)
 def _manifest_class() -> Any:
     api = pyiceberg("manifest")
 
@@ -277,7 +234,7 @@ def _manifest_class() -> Any:
             return self._lists
 
         def new_writer(self) -> Any:
-            return _output_class()(self._output_file, self._shape, self._shape.metadata)
+            return output_class()(self._output_file, self._shape, self._shape.metadata)
 
     return Writer
 
@@ -303,45 +260,26 @@ def _list_class() -> Any:
                 self._meta["first-row-id"] = str(first_row_id)
 
         def __enter__(self) -> Any:
-            self._writer = _output_class()(self._output_file, self._shape, self._meta)
+            self._writer = output_class()(self._output_file, self._shape, self._meta)
             self._writer.__enter__()
             return self
 
     return Writer
 
 
-@lru_cache(maxsize=1)
-def _output_class() -> Any:
-    avro = pyiceberg("avro.file")
-
-    class Output(avro.AvroOutputFile):  # type: ignore[misc, name-defined]
-        def __init__(self, file: Any, shape: _Shape, metadata: dict[str, str]) -> None:
-            self.output_file = file
-            self.sync_bytes = os.urandom(_SYNC_BYTES)
-            self.writer = shape.writer
-            self.metadata = metadata
-            self._schema = shape.schema
-
-        def _write_header(self) -> None:
-            meta = {**self.metadata, "avro.schema": self._schema, "avro.codec": CODEC}
-            meta.pop("write.avro.compression-codec", None)
-            header = avro.AvroFileHeader(avro.MAGIC, meta, self.sync_bytes)
-            _header_writer().write(self.encoder, header)
-
-    return Output
-
-
 @lru_cache(maxsize=256)
-def _manifest_shape(layout: Layout) -> _Shape:
+def _manifest_shape(layout: Layout) -> Shape:
     api = pyiceberg("manifest")
     plain = api.ManifestWriterV2(
         parsed_spec(layout.spec), parsed_schema(layout.schema), None, 0, CODEC
     )
-    stored, given = (plain._with_partition(v) for v in (layout.format_version, _LAYOUT))
+    stored, given = (plain._with_partition(v) for v in (layout.format_version, LAYOUT))
     if layout.content != "data":
         stored, given = _with_int_ids(stored), _with_int_ids(given)
     metadata = {"format-version": str(layout.format_version), "content": layout.content}
-    return _shape(stored, given, "manifest_entry", {**plain._meta, **metadata})
+    if layout.is_complete:
+        metadata[COMPLETE] = "true"
+    return shape_of(stored, given, "manifest_entry", {**plain._meta, **metadata})
 
 
 def _with_int_ids(schema: Any) -> Any:
@@ -352,23 +290,10 @@ def _with_int_ids(schema: Any) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _list_shape(format_version: int) -> _Shape:
+def _list_shape(format_version: int) -> Shape:
     api = pyiceberg("manifest")
     schemas = api.MANIFEST_LIST_FILE_SCHEMAS
-    return _shape(schemas[format_version], schemas[_LAYOUT], "manifest_file", {})
-
-
-def _shape(stored: Any, given: Any, name: str, metadata: dict[str, str]) -> _Shape:
-    conversion = pyiceberg("utils.schema_conversion").AvroSchemaConversion()
-    writer = pyiceberg("avro.resolver").resolve_writer(record_schema=given, file_schema=stored)
-    text = json.dumps(conversion.iceberg_to_avro(stored, schema_name=name))
-    return _Shape(writer, text, metadata)
-
-
-@lru_cache(maxsize=1)
-def _header_writer() -> Any:
-    avro = pyiceberg("avro.file")
-    return pyiceberg("avro.resolver").construct_writer(avro.META_SCHEMA)
+    return shape_of(schemas[format_version], schemas[LAYOUT], "manifest_file", {})
 
 
 @lru_cache(maxsize=256)

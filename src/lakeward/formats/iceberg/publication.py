@@ -10,13 +10,11 @@ import secrets
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import orjson
-
 from lakeward.formats.iceberg import manifests as api
-from lakeward.formats.iceberg import unused_deletes
+from lakeward.formats.iceberg import merging, unused_deletes
 from lakeward.formats.iceberg.definition import NAME, schemas_of, specs_of
 from lakeward.formats.iceberg.deletes import DeleteIndex
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
@@ -30,14 +28,10 @@ from lakeward.formats.iceberg.returning import Returning
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.formats.iceberg.spec import spec_of_file
 from lakeward.formats.iceberg.summary import (
-    ANCHOR,
-    APPLICATIONS,
-    INFO,
     SNAPSHOT_ID,
-    TRANSACTION_ID,
-    VERSION,
+    commit_summary,
 )
-from lakeward.model.commit import AppTransaction, Commit, Head
+from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 
@@ -49,13 +43,15 @@ class Next:
     Attributes:
         document: The new metadata document.
         manifests: The manifests of the document's current snapshot.
-        entries: The entries of each new manifest, by its path.
+        entries: The entries of each new manifest that lists added files or was rewritten, by path.
+        merged: The bytes of new manifests that were merged from others, by path.
         files: Full paths and bytes of the files in the order of writing; the document is the last.
     """
 
     document: Document
     manifests: list[Any] = field(default_factory=list)
     entries: dict[str, list[Any]] = field(default_factory=dict)
+    merged: dict[str, bytes] = field(default_factory=dict)
     files: list[tuple[str, bytes]] = field(default_factory=list)
 
 
@@ -191,7 +187,7 @@ class _Writing:
         snapshot["sequence-number"] = sequence
         snapshot["timestamp-ms"] = at_ms
         snapshot["manifest-list"] = self._list
-        counts = summary(self._commit, document, info)
+        counts = commit_summary(self._commit, document, info)
         if self._unused:
             size = counts.get("total-files-size")
             counts |= unused_deletes.counts(counts, size, self._unused)
@@ -291,20 +287,32 @@ class _Writing:
 
     def _entries(self, manifest: Any) -> list[Any]:
         """Return the live entries of a manifest, which may be one of this commit."""
-        known = self.out.entries.get(manifest.manifest_path)
+        path = manifest.manifest_path
+        if path in self.out.merged:
+            return api.read_entries(manifest, self.out.merged[path])
+        known = self.out.entries.get(path)
         return self._place.entries(manifest) if known is None else known
 
     def _merged(self, manifests: list[Any]) -> list[Any]:
         """Return the manifests; if many small ones are of older snapshots, merge these into one."""
         own = [m for m in manifests if m.added_snapshot_id == self._id]
         old = [m for m in manifests if m.added_snapshot_id != self._id]
-        many = api.to_merge(old, self.out.document.body["default-spec-id"])
+        many = merging.to_merge(old, self.out.document.body["default-spec-id"])
         if not many:
             return manifests
-        entries = [e for m in many for e in api.inherit_row_ids(m, self._place.entries(m))]
+        made = merging.merged(
+            many,
+            self._new_location(),
+            self._id,
+            self.out.document.body,
+            read=self._place.read,
+            entries=self._place.entries,
+        )
+        # Their bytes suffice to merge them again.
+        self.out.merged[made.manifest.manifest_path] = made.data
         paths = {m.manifest_path for m in many}
         rest = [m for m in old if m.manifest_path not in paths]
-        return [*rest, self._put_manifest(existing=entries), *own]
+        return [*rest, self._put(replace(made, entries=None)), *own]
 
     def _rewritten(self, manifest: Any, **entries: Any) -> Any:
         """Write a manifest again with other entries, of the same spec and content."""
@@ -314,54 +322,17 @@ class _Writing:
         layout = api.layout_of(
             self.out.document.body, spec_id, rewritten=old, read=self._place.read
         )
-        location = f"{self._directory}/{self._stem}-m{len(self.out.files)}.avro"
-        made = api.written(layout, location, self._id, **entries)
+        return self._put(api.written(layout, self._new_location(), self._id, **entries))
+
+    def _new_location(self) -> str:
+        return f"{self._directory}/{self._stem}-m{len(self.out.files)}.avro"
+
+    def _put(self, made: api.Written) -> Any:
+        location = made.manifest.manifest_path
         self.out.files.append((location, made.data))
-        self.out.entries[location] = made.entries
+        if made.entries is not None:
+            self.out.entries[location] = made.entries
         return made.manifest
-
-
-def summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict[str, str]:
-    """Return a snapshot's summary: Iceberg's counts, and the transaction of Lakeward."""
-    added, removed = commit.added, commit.removed
-    if not commit.info.data_change:
-        operation = "replace"
-    elif removed:
-        operation = "overwrite" if added else "delete"
-    else:
-        operation = "append"
-    counts = {
-        "data-files": (len(added), len(removed)),
-        "records": (sum(f.rows or 0 for f in added), sum(f.rows or 0 for f in removed)),
-        "files-size": (sum(f.size for f in added), sum(f.size for f in removed)),
-    }
-    out = {**commit.info.properties, "operation": operation}
-    for name, (plus, minus) in counts.items():
-        if plus:
-            out[f"added-{name}"] = str(plus)
-        if minus:
-            verb = "removed" if name == "files-size" else "deleted"
-            out[f"{verb}-{name}"] = str(minus)
-    before = {} if document.current is None else document.current.get("summary") or {}
-    for name, (plus, minus) in counts.items():
-        known = before.get(f"total-{name}") if document.current is not None else "0"
-        if known is not None:
-            out[f"total-{name}"] = str(int(known) + plus - minus)
-    for name in ("total-delete-files", "total-position-deletes", "total-equality-deletes"):
-        if name in before:
-            out[name] = before[name]
-    out[TRANSACTION_ID] = commit.info.transaction_id
-    out[VERSION] = str(commit.version)
-    out[INFO] = orjson.dumps(info).decode()
-    if commit.info.anchor is not None:
-        out[ANCHOR] = commit.info.anchor
-    if commit.app_transactions:
-        out[APPLICATIONS] = _applications(commit.app_transactions)
-    return out
-
-
-def _applications(source: Sequence[AppTransaction]) -> str:
-    return orjson.dumps([[a.app_id, a.version, a.updated_ms] for a in source]).decode()
 
 
 def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Reads commit information from snapshot summaries; those that Lakeward wrote have all of it."""
+"""Writes commit information into snapshot summaries, and reads it from them and from others'."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -10,7 +10,7 @@ import orjson
 from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.expiry import list_extra
 from lakeward.formats.iceberg.timeline import Stop
-from lakeward.model.commit import AppTransaction, CommitInfo
+from lakeward.model.commit import AppTransaction, Commit, CommitInfo
 
 TRANSACTION_ID: Final = "lakeward.transaction-id"
 VERSION: Final = "lakeward.version"
@@ -31,6 +31,45 @@ COUNTED: Final = (
 """Metrics of a commit that are stored as counts in the summary of its snapshot."""
 _OF_WRITERS: Final = ("added-", "changed-", "deleted-", "lakeward.", "removed-", "total-")
 """Prefixes of entries of a summary that are not properties of a user."""
+
+
+def commit_summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict[str, str]:
+    """Return a snapshot's summary: Iceberg's counts, and the transaction of Lakeward."""
+    added, removed = commit.added, commit.removed
+    if not commit.info.data_change:
+        operation = "replace"
+    elif removed:
+        operation = "overwrite" if added else "delete"
+    else:
+        operation = "append"
+    counts = {
+        "data-files": (len(added), len(removed)),
+        "records": (sum(f.rows or 0 for f in added), sum(f.rows or 0 for f in removed)),
+        "files-size": (sum(f.size for f in added), sum(f.size for f in removed)),
+    }
+    out = {**commit.info.properties, "operation": operation}
+    for name, (plus, minus) in counts.items():
+        if plus:
+            out[f"added-{name}"] = str(plus)
+        if minus:
+            verb = "removed" if name == "files-size" else "deleted"
+            out[f"{verb}-{name}"] = str(minus)
+    before = {} if document.current is None else document.current.get("summary") or {}
+    for name, (plus, minus) in counts.items():
+        known = before.get(f"total-{name}") if document.current is not None else "0"
+        if known is not None:
+            out[f"total-{name}"] = str(int(known) + plus - minus)
+    for name in ("total-delete-files", "total-position-deletes", "total-equality-deletes"):
+        if name in before:
+            out[name] = before[name]
+    out[TRANSACTION_ID] = commit.info.transaction_id
+    out[VERSION] = str(commit.version)
+    out[INFO] = orjson.dumps(info).decode()
+    if commit.info.anchor is not None:
+        out[ANCHOR] = commit.info.anchor
+    if commit.app_transactions:
+        out[APPLICATIONS] = _applications(commit.app_transactions)
+    return out
 
 
 def snapshot_info(stop: Stop, version: int) -> CommitInfo:
@@ -116,6 +155,10 @@ def applications_of(stop: Stop) -> list[AppTransaction]:
         return []
     summary = (stop.snapshot or {}).get("summary") or {}
     return [AppTransaction(*a) for a in _json(summary.get(APPLICATIONS), [])]
+
+
+def _applications(source: Sequence[AppTransaction]) -> str:
+    return orjson.dumps([[a.app_id, a.version, a.updated_ms] for a in source]).decode()
 
 
 def _own(summary: Mapping[str, str], extra: Mapping[str, Any]) -> CommitInfo:

@@ -72,7 +72,7 @@ def publish_tags(
     manifests = manifests_of(context, document)
     head = replace(head, pointer=location)
     heads.advance(session, head)
-    context.cache(Memory).renew(document, new, manifests, {})
+    context.cache(Memory).renew(document, new, manifests, {}, {})
     return head
 
 
