@@ -20,7 +20,7 @@ from lakeward.lake.transactions import Transactions
 from lakeward.lake.writable import Writable
 from lakeward.log import audit, commits, heads
 from lakeward.log.audit import AuditEntry
-from lakeward.log.sizes import SizeClass, size_classes
+from lakeward.log.sizes import SizeClass
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_ms
 from lakeward.model.commit import Head
@@ -39,6 +39,7 @@ from lakeward.read.history import Entry, Version, entries, version_of
 from lakeward.read.readable import Readable
 from lakeward.read.schemas import SchemaVersion, schemas_of
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.read.totals import KnownSizes
 from lakeward.write.commit.publications import current
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ class Table(
         """Return the number of files of the newest version by class of size, smallest first."""
         head = self._head()
         with self._context.database.read() as session:
-            return size_classes(session, head.table_id, head.version)
+            return list(self._context.cache(KnownSizes).at(session, head.table_id, head.version))
 
     def to_reader(
         self,

@@ -25,10 +25,12 @@ _COLUMNS = ", ".join(name for name in file.columns if name != "table_id")
 _IN_VERSION: Final = (
     "table_id = :table_id AND removed_version > :version AND added_version <= :version"
 )
-_AT = Statement(
+_AT = Statement(f"SELECT {_COLUMNS} FROM lakeward_file WHERE {_IN_VERSION}")  # noqa: S608  our names
+# With the plain version SQLite would read all live files, not those that were added.
+_AT_AFTER = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
-    WHERE table_id = :table_id AND removed_version > :version
-      AND added_version BETWEEN :after + 1 AND :version"""  # noqa: S608  our names
+    WHERE table_id = :table_id AND removed_version + 0 > :version
+      AND added_version > :after AND added_version <= :version"""  # noqa: S608  our names
 )
 _NEXT_AT = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
@@ -53,11 +55,12 @@ _REMOVED = Statement(
     WHERE table_id = :table_id AND removed_version = :version
     ORDER BY added_version, ordinal"""  # noqa: S608  our names
 )
+# With the plain order SQLite would read all older files, not those that were removed.
 _REMOVED_SINCE = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
     WHERE table_id = :table_id AND removed_version > :after AND removed_version <= :version
-      AND added_version <= :after
-    ORDER BY added_version, ordinal"""  # noqa: S608  our names
+      AND added_version + 0 <= :after
+    ORDER BY added_version + 0, ordinal"""  # noqa: S608  our names
 )
 _REMOVED_BETWEEN = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
@@ -163,7 +166,7 @@ _ESTIMATES: Final = {dialect: _estimate(dialect) for dialect in ("sqlite", "post
 def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Iterator[LoggedFile]:
     """Yield the files of a version, unordered; with `after`, only those added after it."""
     params = {"table_id": table_id, "version": version, "after": after}
-    for chunk in session.stream(_AT, params):
+    for chunk in session.stream(_AT if after < 0 else _AT_AFTER, params):
         for row in chunk:
             yield file_of(row)
 

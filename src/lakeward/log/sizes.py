@@ -1,8 +1,8 @@
-"""Numbers of files of a version by size, counted by the database."""
+"""Numbers of files by size: of versions, and what they gain and lose from one to another."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
@@ -11,11 +11,25 @@ _KIB: Final = 1024
 BOUNDS: Final = tuple(_KIB * 4**power for power in range(3, 12))
 """Lower bounds of the size classes after the first, from 64 KiB to 4 GiB."""
 _CASES = " ".join(f"WHEN size < {bound} THEN {number}" for number, bound in enumerate(BOUNDS))
-_COUNT = Statement(
-    f"""SELECT CASE {_CASES} ELSE {len(BOUNDS)} END AS size_class, COUNT(*), SUM(size)
-    FROM lakeward_file
-    WHERE table_id = :table_id AND added_version <= :version AND removed_version > :version
-    GROUP BY size_class ORDER BY size_class"""  # noqa: S608  our numbers
+
+
+def _statement(condition: str) -> Statement:
+    return Statement(
+        f"""SELECT CASE {_CASES} ELSE {len(BOUNDS)} END AS size_class, COUNT(*), SUM(size)
+        FROM lakeward_file WHERE table_id = :table_id AND {condition}
+        GROUP BY size_class"""  # noqa: S608  our numbers
+    )
+
+
+_AT: Final = _statement("added_version <= :version AND removed_version > :version")
+# With the plain version SQLite would read all live files, not those that were added.
+_GAINED: Final = _statement(
+    """added_version > :before AND added_version <= :version
+      AND removed_version + 0 > :version"""
+)
+_LOST: Final = _statement(
+    """removed_version > :before AND removed_version <= :version
+      AND added_version <= :before"""
 )
 
 
@@ -35,12 +49,40 @@ class SizeClass(NamedTuple):
     bytes: int
 
 
-def size_classes(session: Session, table_id: int, version: int) -> list[SizeClass]:
+Classes: TypeAlias = tuple[SizeClass, ...]
+
+
+def at(session: Session, table_id: int, version: int) -> Classes:
     """Return all size classes with their files, smallest first, including empty ones."""
-    params = {"table_id": table_id, "version": version}
-    found = {int(k): (int(n), int(size)) for k, n, size in session.rows(_COUNT, params)}
+    return _classes(session, _AT, {"table_id": table_id, "version": version})
+
+
+def between(session: Session, table_id: int, before: int, version: int) -> tuple[Classes, Classes]:
+    """Return the size classes of the files that a version has and an older one has not, and back.
+
+    They are right only if neither version is retired.
+    """
+    params = {"table_id": table_id, "before": before, "version": version}
+    return _classes(session, _GAINED, params), _classes(session, _LOST, params)
+
+
+def changed(known: Classes, added: Classes, removed: Classes) -> Classes:
+    """Return the size classes after files were added and others removed."""
+    return tuple(
+        SizeClass(
+            one.at_least,
+            one.below,
+            one.files + new.files - old.files,
+            one.bytes + new.bytes - old.bytes,
+        )
+        for one, new, old in zip(known, added, removed, strict=True)
+    )
+
+
+def _classes(session: Session, statement: Statement, params: dict[str, int]) -> Classes:
+    found = {int(k): (int(n), int(size)) for k, n, size in session.rows(statement, params)}
     edges = (0, *BOUNDS)
-    return [
+    return tuple(
         SizeClass(low, BOUNDS[k] if k < len(BOUNDS) else None, *found.get(k, (0, 0)))
         for k, low in enumerate(edges)
-    ]
+    )

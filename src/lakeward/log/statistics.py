@@ -23,11 +23,13 @@ _NEAREST_SKETCH = Statement(
 )
 _ADDED = Statement(
     """SELECT added_version, sum(row_count), count(*), sum(size) FROM lakeward_file
-    WHERE table_id = :table_id AND added_version <= :version GROUP BY added_version"""
+    WHERE table_id = :table_id AND added_version > :after AND added_version <= :version
+    GROUP BY added_version"""
 )
 _REMOVED = Statement(
     """SELECT removed_version, sum(row_count), count(*), sum(size) FROM lakeward_file
-    WHERE table_id = :table_id AND removed_version <= :version GROUP BY removed_version"""
+    WHERE table_id = :table_id AND removed_version > :after AND removed_version <= :version
+    GROUP BY removed_version"""
 )
 _LAST_REMOVAL = Statement(
     """SELECT max(removed_version) FROM lakeward_file
@@ -66,9 +68,11 @@ def nearest_sketch(
     return (int(rows[0][0]), base64.b64decode(rows[0][1])) if rows else None
 
 
-def changes(session: Session, table_id: int, version: int) -> dict[int, tuple[int, int, int]]:
-    """Return, by version, the rows, files and bytes added minus those removed."""
-    params = {"table_id": table_id, "version": version}
+def changes(
+    session: Session, table_id: int, after: int, version: int
+) -> dict[int, tuple[int, int, int]]:
+    """Return, by version after `after`, the rows, files and bytes added minus those removed."""
+    params = {"table_id": table_id, "after": after, "version": version}
     found: dict[int, tuple[int, int, int]] = {}
     for statement, sign in ((_ADDED, 1), (_REMOVED, -1)):
         for at, rows, files, size in session.rows(statement, params):

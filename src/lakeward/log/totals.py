@@ -77,10 +77,11 @@ _STORED_ONCE = Statement(
     f"""SELECT coalesce(sum(size), 0) FROM
     (SELECT path, max(size) AS size FROM {_OWN} GROUP BY path) own"""  # noqa: S608  our names
 )
+# With the plain version SQLite would read all older files of the table, not those of the path.
 _STORED_SINCE = Statement(
     f"""SELECT coalesce(sum(f.size), 0) FROM {_OWN} AND NOT EXISTS (
       SELECT 1 FROM lakeward_file o WHERE o.table_id = f.table_id AND o.path = f.path
-        AND (o.added_version, o.ordinal) < (f.added_version, f.ordinal))"""  # noqa: S608  our names
+        AND (o.added_version + 0, o.ordinal) < (f.added_version, f.ordinal))"""  # noqa: S608  our names
 )
 
 

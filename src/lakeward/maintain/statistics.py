@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from lakeward.model.statistics import ColumnStatistics, Growth, Sums, TableStati
 from lakeward.model.types import Field
 from lakeward.read.scan import read_files
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.read.totals import KnownTotals
 
 _EVERY: Final = 50
 """How many versions apart results are kept, at least."""
@@ -65,27 +65,20 @@ def growth(context: LakeContext, snapshot: TableSnapshot, limit: int) -> list[Gr
     """Return the size of a table after each of its newest versions, oldest first."""
     table_id, version = snapshot.log_head.table_id, snapshot.version
     with context.database.read() as session:
-        changed = statistics.changes(session, table_id, version)
-        shown = commits.history(session, table_id, low=0, high=version, limit=limit)[::-1]
-    order = sorted(changed)
-    sizes = dict(
-        zip(
-            order,
-            accumulate(
-                (changed[v] for v in order),
-                lambda a, b: (a[0] + b[0], a[1] + b[1], a[2] + b[2]),
-            ),
-            strict=True,
-        )
-    )
-    found, size, waiting = [], (0, 0, 0), iter(order)
-    upcoming = next(waiting, None)
+        shown = commits.history(session, table_id, low=0, high=version, limit=limit)
+        if not shown:
+            return []
+        total = context.cache(KnownTotals).at(session, table_id, version)
+        changed = statistics.changes(session, table_id, shown[-1].version, version)
+    # Backwards from the newest version, so that a long history is not added up.
+    size, order, found = (total.rows, total.files, total.size), sorted(changed), []
     for commit in shown:
-        while upcoming is not None and upcoming <= commit.version:
-            size, upcoming = sizes[upcoming], next(waiting, None)
+        while order and order[-1] > commit.version:
+            gained = changed[order.pop()]
+            size = size[0] - gained[0], size[1] - gained[1], size[2] - gained[2]
         at = to_datetime(commit.timestamp_ms)
         found.append(Growth(commit.version, at, commit.info.operation, *size))
-    return found
+    return found[::-1]
 
 
 def _new_files(

@@ -1,12 +1,13 @@
-"""Keeps the numbers of files, bytes and rows of tables, and brings them up to newer versions."""
+"""Keeps the numbers of files, bytes and rows of tables, and computes those of other versions."""
 
 from __future__ import annotations
 
 import threading
 from typing import NamedTuple
 
-from lakeward.log import retired, totals
+from lakeward.log import retired, sizes, totals
 from lakeward.log.database import Session
+from lakeward.log.sizes import Classes
 from lakeward.log.totals import Sums
 
 
@@ -17,7 +18,7 @@ class _Stored(NamedTuple):
 
 
 class KnownTotals:
-    """The totals of each table at one version, from which those of newer versions are computed.
+    """The totals of each table at one version, from which those of other versions are computed.
 
     So a table of many files is counted once, and after that only what commits changed.
     """
@@ -30,7 +31,7 @@ class KnownTotals:
     def at(self, session: Session, table_id: int, version: int) -> Sums:
         """Return the sums over the files of a version."""
         known = self._sums.get(table_id)
-        found = None if known is None else _newer(session, table_id, known, version)
+        found = None if known is None else _other(session, table_id, known, version)
         if found is None:
             found = totals.at(session, table_id, version)
         with self._lock:
@@ -52,12 +53,32 @@ class KnownTotals:
         return size
 
 
-def _newer(session: Session, table_id: int, known: tuple[int, Sums], version: int) -> Sums | None:
-    """Return the sums of a newer version by what changed; None if that cannot be known."""
+class KnownSizes:
+    """The size classes of each table's files at one version, brought up to newer versions."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, Classes]] = {}
+
+    def at(self, session: Session, table_id: int, version: int) -> Classes:
+        """Return the size classes of the files of a version."""
+        before, found = self._known.get(table_id, (version + 1, ()))
+        if before < version:
+            found = sizes.changed(found, *sizes.between(session, table_id, before, version))
+        # As in `KnownTotals`: after the rows were read.
+        if before > version or retired.is_retired(session, table_id, before):
+            found = sizes.at(session, table_id, version)
+        self._known[table_id] = version, found
+        return found
+
+
+def _other(session: Session, table_id: int, known: tuple[int, Sums], version: int) -> Sums | None:
+    """Return the sums of another version by what changed; None if that cannot be known."""
     before, sums = known
-    if before > version:
-        return None
-    if before < version:
-        sums = sums.changed(*totals.between(session, table_id, before, version))
+    low, high = sorted((before, version))
+    if before != version:
+        gained, lost = totals.between(session, table_id, low, high)
+        forward = before < version
+        sums = sums.changed(gained, lost) if forward else sums.changed(lost, gained)
     # After the rows were read: vacuum retires a version before it deletes rows of it.
-    return None if retired.is_retired(session, table_id, before) else sums
+    is_gone = any(retired.is_retired(session, table_id, one) for one in {low, high})
+    return None if is_gone else sums
