@@ -40,22 +40,38 @@ TRAVEL = {"two_before": "two VERSION AS OF 4"}
 """How a query of the lake names what is a table of its own for the engine that is compared."""
 _TEXTS = ("a", "aa", "b", "B", "c d", "e'", "f/g=", "é", "")
 _FILES, _ROWS = 6, 10
+_SIZES = {"few": range(20, 26, 3), "sixty": range(0, 60, 5), "many": range(0, 600, 60)}
+"""Tables for joins, of which an engine holds the smaller one in memory, and the first keys of their
+files. DataFusion reads these files itself, and skips some by what it knows of the other tables."""
+_JOINED = (*TABLES, *_SIZES, *_SIZES, *_SIZES)
+_NUMBERS: dict[str, Callable[[int], int]] = {
+    "few": lambda n: n - 15,
+    "sixty": lambda n: 59 - n,
+    "many": lambda n: n // 10,
+}
+"""Values of the column `i` by those of `k`: a value of one table's `i` skips other files by an `i`
+of another table."""
 
 
-def rows(rng: random.Random, first: int, name: str) -> pa.Table:
-    """Ten rows of a table, with keys from `first` on, in which other values may be missing."""
+def rows(rng: random.Random, first: int, name: str, count: int = _ROWS) -> pa.Table:
+    """Some rows of a table, with keys from `first` on, in which other values may be missing."""
 
     def maybe(make: Callable[[], Any]) -> Any:
         return None if rng.random() < 0.15 else make()
 
     def number() -> float:
-        odd = (math.nan, math.inf, -0.0, 0.0) if name != "two" else (-0.0, 0.0)
+        odd = (math.nan, math.inf, -0.0, 0.0) if name not in ("two", *_SIZES) else (-0.0, 0.0)
         return rng.choice(odd) if rng.random() < 0.15 else rng.uniform(-5, 5)
+
+    def near(n: int) -> int:
+        return n // 3 + rng.randrange(3)
+
+    number_of = _NUMBERS.get(name, near)
 
     def row(n: int) -> dict[str, Any]:
         return {
             "k": n,
-            "i": maybe(lambda: n // 3 + rng.randrange(3)),
+            "i": maybe(lambda: number_of(n)),
             "s": maybe(lambda: rng.choice(_TEXTS if name != "three" else _TEXTS[:-1])),
             "d": maybe(lambda: date(2026, 1, 1) + timedelta(days=n // 10)),
             "v": maybe(number),
@@ -66,7 +82,7 @@ def rows(rng: random.Random, first: int, name: str) -> pa.Table:
             "st": {"x": maybe(lambda: n % 17), "y": maybe(lambda: rng.choice(_TEXTS))},
         }
 
-    return pa.Table.from_pylist([row(n) for n in range(first, first + _ROWS)], schema=SCHEMA)
+    return pa.Table.from_pylist([row(n) for n in range(first, first + count)], schema=SCHEMA)
 
 
 def make_tables(lake: lw.Lake, rng: random.Random) -> dict[str, pa.Table]:
@@ -91,6 +107,12 @@ def make_tables(lake: lw.Lake, rng: random.Random) -> dict[str, pa.Table]:
             kept = pa.concat_tables([kept.filter(pa.array(keys % 7 != 3)), late])
         found[name] = kept
     found["two_before"] = found["two"].slice(0, 4 * _ROWS)
+    for name, firsts in _SIZES.items():
+        files = [rows(rng, first, name, firsts.step).drop_columns("st") for first in firsts]
+        table = lake.create(name, like=files[0], **_options(name))
+        for file in files:
+            table.append(file)
+        found[name] = pa.concat_tables(files)
     return found
 
 
@@ -103,7 +125,7 @@ def _options(name: str) -> dict[str, Any]:
         case "four":
             properties = {"write.delete.mode": "merge-on-read"}
             return {"format": "iceberg", "properties": properties, "partition_by": ["bucket(3, k)"]}
-        case "two":
+        case "two" | "sixty":
             return {"format": "iceberg"}
         case _:
             return {}
@@ -128,6 +150,7 @@ class Queries:
             self._joined,
             self._joined,
             self._three_joined,
+            self.joins,
             self._with,
             self._derived,
             self._of_sets,
@@ -164,6 +187,77 @@ class Queries:
             f" ON a.k = b.k AND {self.condition(self._rng.choice('ab'))}"
             f" {other} {self._table()} c ON c.k = {self._rng.choice('ab')}.k"
             f" AND {self.condition(self._rng.choice('abc'))} WHERE {self._where('a', 'b', 'c')}"
+        )
+
+    def joins(self) -> str:
+        """A query that joins two to five tables, all of which have the same names of columns."""
+        rng = self._rng
+        aliases = "abcde"[: rng.randrange(2, 6)]
+        if rng.random() < 0.4:
+            columns = ", ".join(f"{a}.{c} AS {a}{c}" for a in aliases for c in "ki")
+            return f"SELECT {columns} FROM {self._inner_joins(aliases)}"
+        joined = self._tree(aliases)
+        terms = [self._about_joined(aliases) for _ in range(rng.randrange(3))]
+        if rng.random() < 0.3:
+            inner = f"SELECT y.{rng.choice('ki')} FROM {self._table()} y WHERE y.k IS NOT NULL"
+            word = rng.choice(["IN", "NOT IN"])
+            terms.append(f"{rng.choice(aliases)}.k {word} ({inner} AND y.i IS NOT NULL)")
+        where = " AND ".join(terms) or "1 = 1"
+        shown = rng.choice(
+            [aliases, sorted(rng.sample(aliases, rng.randrange(1, len(aliases) + 1)))]
+        )
+        names = [f"{a}.{c} AS {a}{c}" for a in shown for c in rng.choice(["k", "i", "ki", "ki"])]
+        columns = ", ".join(names)
+        if rng.random() < 0.25:
+            order = ", ".join(f"{a}.k NULLS LAST" for a in rng.sample(aliases, len(aliases)))
+            return f"SELECT {columns} FROM {joined} WHERE {where} ORDER BY {order} LIMIT 5"
+        if rng.random() < 0.15:
+            by = f"{aliases[0]}.k, {aliases[-1]}.k"
+            return f"SELECT {by}, count(*) FROM {joined} WHERE {where} GROUP BY {by}"
+        return f"SELECT {columns} FROM {joined} WHERE {where}"
+
+    def _inner_joins(self, aliases: str) -> str:
+        """Inner joins on `k` and `i` by turns, so that joined rows differ in both columns."""
+        rng = self._rng
+        table = f"{rng.choice(list(_SIZES))} {aliases[0]}"
+        if len(aliases) == 1:
+            return table
+        column = "ki"[len(aliases) % 2]
+        rest = self._inner_joins(aliases[1:])
+        rest = f"({rest})" if " JOIN " in rest else rest
+        on = f"{aliases[0]}.{column} = {rng.choice(aliases[1:])}.{column}"
+        return rng.choice([f"{table} JOIN {rest} ON {on}", f"{rest} JOIN {table} ON {on}"])
+
+    def _tree(self, aliases: str) -> str:
+        """The joins of some tables, nested at random."""
+        if len(aliases) == 1:
+            return f"{self._rng.choice(_JOINED)} {aliases}"
+        rng = self._rng
+        split = rng.randrange(1, len(aliases))
+        left, right = aliases[:split], aliases[split:]
+        kind = rng.choice(["JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+        columns = rng.choice(["kk", "kk", "ii", "ii", "ki"])
+        on = f"{rng.choice(left)}.{columns[0]} = {rng.choice(right)}.{columns[1]}"
+        if rng.random() < 0.3:
+            on += f" AND {self._about_joined(rng.choice([left, right]))}"
+        parts = [self._tree(part) for part in (left, right)]
+        first, second = (f"({p})" if " JOIN " in p else p for p in parts)
+        return f"{first} {kind} {second} ON {on}"
+
+    def _about_joined(self, aliases: str) -> str:
+        """A condition on joined tables, often on what a join leaves empty."""
+        rng = self._rng
+        one, other = rng.choice(aliases), rng.choice(aliases)
+        known = rng.choice(["", "NOT "])
+        return rng.choice(
+            [
+                f"{one}.{rng.choice('ki')} IS {known}NULL",
+                f"({one}.k IS NULL OR {other}.i IS {known}NULL)",
+                f"({one}.i > {self._value('i')} OR {other}.k IS NULL)",
+                f"({one}.k < {other}.i OR {other}.i IS NULL)",
+                f"{one}.k <> {other}.i",
+                f"{one}.{rng.choice('ki')} {rng.choice('<>')} {self._value('i')}",
+            ]
         )
 
     def _with(self) -> str:

@@ -19,7 +19,7 @@ import pytest
 from datafusion import SessionConfig, SessionContext
 
 import lakeward as lw
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, UnsupportedFeature
 from tests.property.queries import TRAVEL, Queries, make_tables
 from tests.support.sizes import sizes
 
@@ -48,7 +48,8 @@ def test_random_queries_have_the_answers_of_the_engine_itself(tmp_path: Path, co
                 try:
                     found = _rows(lake.sql(_of_lake(text), engine=engine).to_arrow())
                 except InvalidInput as error:
-                    if _NOT_PASSED not in str(error):
+                    known = isinstance(error, UnsupportedFeature) or _NOT_PASSED in str(error)
+                    if not known:
                         raise
                     refused += 1
                     continue
@@ -57,6 +58,23 @@ def test_random_queries_have_the_answers_of_the_engine_itself(tmp_path: Path, co
                     wanted = _rows(engines["duckdb"](text))
                 assert found == wanted, (number, engine, text)
         assert refused <= _SKIPPED * 2 * count
+
+
+@sizes("count", short=40, full=1500)
+def test_random_joins_on_datafusion_have_the_answers_of_duckdb(tmp_path: Path, count: int) -> None:
+    """All tables have the same names of columns, which DataFusion's filters must not confuse."""
+    with lw.open(tmp_path / "lake") as lake:
+        known, queries = _duckdb(make_tables(lake, random.Random(20))), Queries(seed=1)
+        refused = 0
+        for number in range(count):
+            text = queries.joins()
+            try:
+                found = _rows(lake.sql(_of_lake(text)).to_arrow())
+            except UnsupportedFeature:
+                refused += 1
+                continue
+            assert found == _rows(known(text)), (number, text)
+        assert refused <= _SKIPPED * count
 
 
 @sizes("count", short=20, full=500)
@@ -94,7 +112,10 @@ def _duckdb(held: dict[str, pa.Table]) -> Callable[[str], pa.Table]:
 
 
 def _datafusion(held: dict[str, pa.Table]) -> Callable[[str], pa.Table]:
-    context = SessionContext(SessionConfig({"datafusion.execution.time_zone": "UTC"}))
+    # With these it loses rows of joins, also of tables in memory.
+    off = {"join_reordering": "false", "enable_dynamic_filter_pushdown": "false"}
+    settings = {f"datafusion.optimizer.{name}": value for name, value in off.items()}
+    context = SessionContext(SessionConfig({"datafusion.execution.time_zone": "UTC", **settings}))
     for name, rows in held.items():
         context.from_arrow(rows, name=name)
     return lambda text: pa.table(context.sql(text))

@@ -30,25 +30,25 @@ FILE_NUMBER: Final = "__lakeward_file"
 _SETTINGS: Final = {
     "datafusion.execution.parquet.pushdown_filters": "false",
     "datafusion.execution.time_zone": "UTC",
-    # DataFusion 55 filters the wrong table after it has swapped the sides of a join.
-    "datafusion.optimizer.join_reordering": "false",
 }
 _SHOWN: Final = 600
 _PREFIX: Final = re.compile(r"^(DataFusion error: )?((?:[A-Z][A-Za-z]+ ?)+ error: )*")
 
 
 def new_context(settings: Mapping[str, str] | None = None) -> Any:
-    """Return a DataFusion context in UTC, with further settings.
+    """Return a DataFusion context in UTC that returns the right rows of joins.
 
     Raises `MissingExtra` if DataFusion is not installed.
     """
     try:
-        from datafusion import SessionConfig, SessionContext
+        from datafusion import SessionConfig
     except ImportError as error:
         what = "lake.sql needs DataFusion."
         hint = "Run: pip install 'lakeward[datafusion]', or give engine='duckdb' (--engine duckdb)."
         raise MissingExtra(what, hint=hint) from error
-    return SessionContext(SessionConfig({**_SETTINGS, **(settings or {})}))
+    from lakeward.engines.sql.planned import PlannedContext
+
+    return PlannedContext(SessionConfig({**_SETTINGS, **(settings or {})}))
 
 
 class DataFusionSession:
