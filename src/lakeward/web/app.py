@@ -27,6 +27,7 @@ from lakeward.web.api import (
     writes,
 )
 from lakeward.web.edge import Edge
+from lakeward.web.examining import Examinations
 from lakeward.web.hiding import Hiding
 from lakeward.web.iceberg import namespaces as iceberg_namespaces
 from lakeward.web.iceberg import session as iceberg_session
@@ -115,6 +116,7 @@ def routes(
     app.state.hiding = Hiding(lake, target)
     app.state.watch = Watch(lake, stopping)
     app.state.turns = Turns()
+    app.state.examinations = Examinations()
     problems.install(app)
     for router in (*ROUTERS, _about):
         app.include_router(router)

@@ -11,6 +11,7 @@ from lakeward.model.records import to_json
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.charts import heat, line
+from lakeward.web.examining import Examinations
 from lakeward.web.pages.rendering import page, part
 from lakeward.web.places import SnapshotAt
 
@@ -138,20 +139,26 @@ def layout(request: Request, by: By, table: str) -> Response:
 @router.get("/{table}/health")
 @needs(Role.READER)
 def health(request: Request, by: By, table: str) -> Response:
-    """Show the layout's score, its reasons, the partitions, and the plan of `optimize`."""
+    """Show the layout's score, its reasons, the partitions, and what `optimize` would do.
+
+    Of a table with very many files, the page shows the last version that was examined.
+    """
     source = by.table(table)
-    found = source.health()
+    details = source.at().details()
+    examinations: Examinations = request.app.state.examinations
+    found = examinations.of(source)
     # The partitions are sorted, worst first.
-    parts = found.partitions[:_PARTITIONS]
+    parts = () if found is None else found.health.partitions[:_PARTITIONS]
     records = {
-        "table": source.at().details(),
-        "health": found,
+        "table": details,
+        "health": None if found is None else found.health,
         "maps": {
             "size": heat([(p.partition, p.bytes) for p in parts]),
             "files": heat([(p.partition, p.files) for p in parts]),
             "deleted rows": heat([(p.partition, p.deleted_rows) for p in parts]),
         },
-        "plan": source.optimize(dry_run=True).plan,
+        "plan": None if found is None else found.plan,
+        "is_newest": found is not None and found.health.version >= details.version,
         "may_optimize": by.may_with(table, Role.ADMIN),
     }
     return page(request, "table_health", records)
