@@ -27,6 +27,7 @@ PUBLIC = {
 """Modules that pyiceberg documents for users."""
 
 NEEDED: dict[str, tuple[str, ...]] = {
+    "avro.codecs.deflate:DeflateCodec.compress": ("data",),
     "avro.decoder:StreamingBinaryDecoder": ("input_stream",),
     "avro.file:AvroFile": ("input_file",),
     "avro.file:AvroFile.__enter__": ("self",),
@@ -34,6 +35,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "avro.file:AvroFileHeader.compression_codec": ("self",),
     "avro.file:AvroOutputFile.__exit__": ("self", "exctype", "excinst", "exctb"),
     "avro.file:AvroOutputFile._write_header": ("self",),
+    "avro.file:AvroOutputFile.compression_codec": ("self",),
     "avro.file:AvroOutputFile.write_block": ("self", "objects"),
     "avro.file:Block": ("reader", "block_records", "block_decoder"),
     "avro.file:MAGIC": (),

@@ -109,6 +109,7 @@ def header_reader() -> Any:
 def output_class() -> Any:
     """Return the class that writes an Avro file of a shape."""
     avro = pyiceberg("avro.file")
+    codec = pyiceberg("avro.codecs.deflate").DeflateCodec
 
     class Output(avro.AvroOutputFile):  # type: ignore[misc, name-defined]
         def __init__(self, file: Any, shape: Shape, metadata: dict[str, str]) -> None:
@@ -124,6 +125,10 @@ def output_class() -> Any:
             self._waiting += objects
             if len(self._waiting) >= _BLOCK:
                 self._flush()
+
+        def compression_codec(self) -> Any:
+            # pyiceberg would load its whole table module to find the same.
+            return codec
 
         def _flush(self) -> None:
             if self._waiting:

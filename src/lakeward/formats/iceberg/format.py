@@ -45,6 +45,7 @@ from lakeward.formats.iceberg.metadata import (
     place_of,
 )
 from lakeward.formats.iceberg.newest import Candidates
+from lakeward.formats.iceberg.private import load_writers
 from lakeward.formats.iceberg.publication import Next, first_files, following
 from lakeward.formats.iceberg.restoring import returning
 from lakeward.formats.iceberg.row_ids import row_ids
@@ -71,8 +72,12 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
     publishes_last: ClassVar[bool] = True
 
     def check_writable(self, definition: Definition, table: str) -> None:
-        """Check the format version and the types of columns."""
+        """Check the format version and the types of columns, and load pyiceberg.
+
+        Loaded later, it would hold up other writers: a commit has the locks when it writes.
+        """
         check_writable(definition, table)
+        load_writers()
 
     def restored(self, current: Definition, wanted: Definition) -> Definition:
         """Return the older definition, with all partition fields that the table ever had."""

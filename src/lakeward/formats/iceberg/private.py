@@ -57,6 +57,12 @@ def is_complete(entry: Any, format_version: int) -> bool:
     return None not in numbers
 
 
+def load_writers() -> None:
+    """Load what writing metadata needs of pyiceberg, which takes hundreds of milliseconds once."""
+    for loaded in (input_class, output_class, _manifest_class, _list_class):
+        loaded()
+
+
 def manifest_writer(layout: Layout, file: Any, snapshot_id: int) -> Any:
     """Return a writer of one manifest."""
     return _manifest_class()(layout, file, snapshot_id)
