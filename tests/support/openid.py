@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
@@ -12,6 +13,17 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 AUDIENCE = "lakeward-of-tests"
+
+
+SECRET = b"a secret that everybody can read"
+_PUBLISHED = {
+    "kty": "oct",
+    "k": base64.urlsafe_b64encode(SECRET).decode().rstrip("="),
+    "kid": "published",
+    "alg": "HS256",
+    "use": "sig",
+}
+"""A provider may publish a secret by mistake; a token signed with it proves nothing."""
 
 
 class Issuer:
@@ -29,7 +41,7 @@ class Issuer:
                     body: dict[str, Any] = {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}
                 else:
                     issuer.asked += 1
-                    body = {"keys": [issuer.public(kid) for kid in issuer.keys]}
+                    body = {"keys": [*map(issuer.public, issuer.keys), _PUBLISHED]}
                 data = json.dumps(body).encode()
                 self.send_response(200)
                 self.send_header("content-length", str(len(data)))

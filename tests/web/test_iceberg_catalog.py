@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -310,13 +311,21 @@ def test_a_commit_reads_no_files_but_the_tables_own(own: Service, what: str) -> 
     assert own.lake.table("sales.totals").version == 1
 
 
-def test_a_data_file_of_another_table_is_refused(own: Service) -> None:
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        ("{hidden}", "outside of the directory"),
+        ("{own}/../../gold/hidden", "not named in full|climbs out of a directory"),
+    ],
+)
+def test_a_data_file_of_another_table_is_refused(own: Service, way: str, why: str) -> None:
     """A writer of one table cannot read another one by naming its files."""
     own.lake.create("gold.hidden", "region string, amount float64", format="iceberg")
     own.lake.table("gold.hidden").append(totals(42.0))
     theirs = own.lake.table("gold.hidden")
-    file = f"{theirs.location}/{theirs.files()[0].path}"
     table = catalog_of(own, "writer").load_table("sales.totals")
+    place = way.format(hidden=theirs.location, own=table.location())
+    file = f"{place}/{theirs.files()[0].path}"
     tx = Transaction(table)
     tx.add_files([file])
     client = own.as_("writer", tables="sales.*")
@@ -332,6 +341,7 @@ def test_a_data_file_of_another_table_is_refused(own: Service) -> None:
             "/iceberg/v1/namespaces/sales/tables/totals", content=request.model_dump_json()
         )
         assert answer.status_code == 400, answer.text
+        assert re.search(why, answer.text)
     assert own.lake.table("sales.totals").count() == 1
 
 

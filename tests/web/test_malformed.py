@@ -172,3 +172,24 @@ def _snapshot(change: dict[str, Any]) -> dict[str, Any]:
     (added,) = [u for u in change["updates"] if u["action"] == "add-snapshot"]
     found: dict[str, Any] = added["snapshot"]
     return found
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("sql", rb'{"query": "SELECT ?", "params": [-1271246559577886425088]}'),
+        ("sql", rb'{"query": "SELECT ?", "params": ["\ud800"]}'),
+        ("sql", rb'{"query": "SELECT \ud800"}'),
+        ("tables", rb'{"name": "x", "schema": "n int64", "comment": "\ud800"}'),
+        ("tables", rb'{"name": "x", "schema": "n int64", "properties": {"\ud800": "a"}}'),
+        ("tables/sales.orders/alter", rb'{"changes": ["\ud800"]}'),
+        ("restore", rb'{"at": "\ud800"}'),
+    ],
+)
+def test_values_that_only_json_can_spell_are_refused(own: Service, path: str, body: bytes) -> None:
+    """Integers of more than 64 bits, and halves of surrogate pairs."""
+    headers = {"content-type": "application/json"}
+    answer = own.as_("admin").post(f"/api/v1/{path}", content=body, headers=headers)
+
+    assert answer.status_code == 400, answer.text
+    assert {t.name for t in own.lake.tables()}.isdisjoint({"x"})

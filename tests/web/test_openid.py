@@ -20,7 +20,7 @@ from lakeward.errors import InvalidInput, NotFound
 from lakeward.web import openid
 from lakeward.web.openid import Provider
 from lakeward.web.settings import Settings, check_binding
-from tests.support.openid import AUDIENCE, Issuer
+from tests.support.openid import AUDIENCE, SECRET, Issuer
 from tests.support.service import Service, listed, orders, stream
 
 
@@ -127,6 +127,11 @@ def by_shared_secret(issuer: Issuer) -> str:
     return (head + b"." + claims + b"." + jwt.utils.base64url_encode(signed)).decode()
 
 
+def by_published_secret(issuer: Issuer) -> str:
+    claims = {"iss": issuer.url, "aud": AUDIENCE, "sub": "u1", "exp": int(time.time()) + 300}
+    return jwt.encode(claims, SECRET, algorithm="HS256", headers={"kid": "published"})
+
+
 WRONG: dict[str, Callable[[Issuer], str]] = {
     "another issuer": lambda i: i.token(iss="https://evil.example"),
     "another audience": lambda i: i.token(aud="somebody-else"),
@@ -139,6 +144,7 @@ WRONG: dict[str, Callable[[Issuer], str]] = {
     "unknown key": lambda i: i.token(headers={"kid": "nobody"}),
     "unsigned": unsigned,
     "shared secret": by_shared_secret,
+    "published secret": by_published_secret,
     "changed": lambda i: i.token()[:-4] + "AAAA",
     "nonsense": lambda _: "a.b.c",
 }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-
-import orjson
 
 from lakeward import errors
 from lakeward.errors import InvalidInput, LakewardError, StoreUnavailable
@@ -84,7 +83,8 @@ class Queries:
             try:
                 assert process.stdin is not None  # noqa: S101  as it was started
                 with process.stdin as stdin:
-                    stdin.write(orjson.dumps(asked))
+                    # Not by orjson, which refuses integers of more than 64 bits.
+                    stdin.write(json.dumps(asked).encode())
                 yield process
             finally:
                 timer.cancel()
@@ -143,7 +143,7 @@ class _Output:
 
 def _error(said: bytes) -> LakewardError:
     """Return the error that a process wrote as JSON at the end of its standard error."""
-    found = orjson.loads(said[said.rfind(b'{"kind":') :])
+    found = json.loads(said[said.rfind(b'{"kind":') :])
     kind = getattr(errors, found["kind"], LakewardError)
     facts = {k: v for k, v in found["facts"].items() if k not in ("what", "hint")}
     made: LakewardError = kind(found["what"], hint=found["hint"], **facts)

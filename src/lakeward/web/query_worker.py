@@ -9,10 +9,10 @@ complete to a reader.
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from lakeward.errors import LakewardError, TableNotFound
@@ -29,7 +29,7 @@ END = b"lakeward: end of the query"
 
 def main() -> int:
     """Run the query that standard input describes; return the exit code."""
-    asked = orjson.loads(sys.stdin.buffer.read())
+    asked = json.loads(sys.stdin.buffer.read())
     _limit(asked["memory"], asked["seconds"])
     try:
         _run(asked)
@@ -40,7 +40,7 @@ def main() -> int:
             "hint": error.hint,
             "facts": to_json(error.facts),
         }
-        sys.stderr.buffer.write(orjson.dumps(said))
+        sys.stderr.buffer.write(json.dumps(said, separators=(",", ":")).encode())
         return FAILED
     return 0
 

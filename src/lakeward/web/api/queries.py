@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lakeward.lake.records import LakeChange, first_rows
 from lakeward.model.parameter_values import of_texts
@@ -20,6 +20,7 @@ from lakeward.model.records import to_json
 from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
 from lakeward.web.answers import JSON, Cursor, Limit, Param, answer, cursor_of, encoded, place_of
+from lakeward.web.api.body import Body
 from lakeward.web.api.rows import ARROW, batches, streamed
 from lakeward.web.queries import Queries
 
@@ -29,13 +30,11 @@ Bound = Annotated[
 ]
 
 
-class Asking(BaseModel):
+class Asking(Body):
     """A query; `query` and `params` are the arguments of `lake.sql`, `limit` is for JSON.
 
     A value that JSON lacks is an object: `{"type": "date", "value": "2026-01-31"}`.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     query: Annotated[str, Field(max_length=100_000)]
     params: dict[str, Any] | list[Any] | None = None

@@ -10,7 +10,7 @@ import re
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lakeward.errors import InvalidInput, TransactionNotFound
 from lakeward.lake.records import Pending
@@ -19,6 +19,7 @@ from lakeward.model.evolution.alterations import AddRule
 from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
 from lakeward.web.answers import answer
+from lakeward.web.api.body import Body
 from lakeward.web.uploads import Uploaded
 
 router = APIRouter(prefix="/api/v1/transactions", tags=["transactions"])
@@ -32,11 +33,7 @@ Number = Annotated[
 Value = str | int | float | bool | None
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Beginning(_Body):
+class Beginning(Body):
     """A transaction; the fields are the arguments of `lake.transaction`."""
 
     id: Annotated[str, Field(description="8 to 128 letters, digits, '_' and '-'.")]
@@ -44,7 +41,7 @@ class Beginning(_Body):
     isolation: Literal["read_committed", "snapshot", "serializable"] = "snapshot"
 
 
-class Delete(_Body):
+class Delete(Body):
     """Delete rows."""
 
     op: Literal["delete"]
@@ -52,7 +49,7 @@ class Delete(_Body):
     where: Text
 
 
-class Update(_Body):
+class Update(Body):
     """Set columns to values of SQL expressions."""
 
     op: Literal["update"]
@@ -61,7 +58,7 @@ class Update(_Body):
     where: Text | None = None
 
 
-class Create(_Body):
+class Create(Body):
     """Create a table."""
 
     op: Literal["create"]
@@ -69,12 +66,12 @@ class Create(_Body):
     # The name `schema` belongs to pydantic.
     columns: Annotated[str | dict[str, str], Field(alias="schema")]
     format: Literal["delta", "iceberg"] = "delta"
-    partition_by: list[str] = []
-    properties: dict[str, str] = {}
+    partition_by: list[str] = Field(default_factory=list)
+    properties: dict[str, str] = Field(default_factory=dict)
     comment: Text | None = None
 
 
-class Alter(_Body):
+class Alter(Body):
     """Alter a table; each text of `changes` is what follows `ALTER TABLE name` in SQL."""
 
     op: Literal["alter"]
@@ -82,7 +79,7 @@ class Alter(_Body):
     changes: Annotated[list[Text], Field(min_length=1, max_length=1000)]
 
 
-class Drop(_Body):
+class Drop(Body):
     """Drop a table."""
 
     op: Literal["drop"]
@@ -92,14 +89,14 @@ class Drop(_Body):
 Operation = Annotated[Delete | Update | Create | Alter | Drop, Field(discriminator="op")]
 
 
-class Committing(_Body):
+class Committing(Body):
     """A commit.
 
     Attributes:
         expected: Versions that tables must have when the commit changes them, by table name.
     """
 
-    expected: Annotated[dict[Name, int], Field(max_length=1000)] = {}
+    expected: dict[Name, int] = Field(default_factory=dict, max_length=1000)
 
 
 @router.post("", status_code=201)

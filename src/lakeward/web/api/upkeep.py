@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.answers import answer
+from lakeward.web.api.body import Body
 
 router = APIRouter(prefix="/api/v1/tables", tags=["maintenance"])
 Time = Annotated[str, Field(max_length=20)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Upkeep(Body):
     dry_run: bool = False
 
 
-class Optimizing(_Body):
+class Optimizing(_Upkeep):
     """The fields are the arguments of `table.optimize`."""
 
     zorder: list[str] | None = None
@@ -33,21 +32,21 @@ class Optimizing(_Body):
     budget: Time = "10m"
 
 
-class Vacuuming(_Body):
+class Vacuuming(_Upkeep):
     """The fields are the arguments of `table.vacuum`; a retention below 7 days is refused."""
 
     retention: Time | None = None
     budget: Time = "10m"
 
 
-class Expiring(_Body):
+class Expiring(_Upkeep):
     """The fields are the arguments of `table.expire`."""
 
     retention: Time | None = None
     budget: Time = "10m"
 
 
-class Checkpointing(_Body):
+class Checkpointing(_Upkeep):
     """The fields are the arguments of `table.checkpoint`."""
 
     budget: Time = "10m"

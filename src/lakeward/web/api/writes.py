@@ -11,13 +11,14 @@ import re
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lakeward.errors import InvalidInput
 from lakeward.lake.records import CommitResult
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.answers import answer
+from lakeward.web.api.body import Body
 from lakeward.web.uploads import Uploaded
 
 router = APIRouter(prefix="/api/v1", tags=["changes"])
@@ -26,38 +27,34 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=128)]
 Message = Annotated[str | None, Field(max_length=10_000)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class NewTable(_Body):
+class NewTable(Body):
     """A table to create; the fields are the arguments of `lake.create`."""
 
     name: Annotated[str, Field(max_length=300)]
     # The name `schema` belongs to pydantic.
     columns: Annotated[str | dict[str, str], Field(alias="schema")]
     format: str = "delta"
-    partition_by: list[str] = []
-    properties: dict[str, str] = {}
-    constraints: dict[str, str] = {}
+    partition_by: list[str] = Field(default_factory=list)
+    properties: dict[str, str] = Field(default_factory=dict)
+    constraints: dict[str, str] = Field(default_factory=dict)
     comment: str | None = None
     if_not_exists: bool = False
 
 
-class Renaming(_Body):
+class Renaming(Body):
     """The new name of a table."""
 
     name: Annotated[str, Field(max_length=300)]
 
 
-class Changes(_Body):
+class Changes(Body):
     """Changes of a table; each text is what follows `ALTER TABLE name` in SQL."""
 
     changes: Annotated[list[str], Field(min_length=1, max_length=1000)]
     message: Message = None
 
 
-class NewTag(_Body):
+class NewTag(Body):
     """A tag; the fields are the arguments of `lake.tag`."""
 
     name: Annotated[str, Field(max_length=128)]
@@ -67,7 +64,7 @@ class NewTag(_Body):
     replace: bool = False
 
 
-class Restoring(_Body):
+class Restoring(Body):
     """A restore; the fields are the arguments of `lake.restore`."""
 
     at: str
@@ -76,7 +73,7 @@ class Restoring(_Body):
     message: Message = None
 
 
-class Undoing(_Body):
+class Undoing(Body):
     """An undo; the fields are the arguments of `lake.undo`."""
 
     transaction_id: Annotated[str, Field(max_length=128)]
