@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,10 @@ def test_rows_that_cannot_be_read_are_refused(
 
 
 @sizes("count", short=100, full=10_000)
-def test_commits_that_are_none_are_refused(own: Service, tmp_path: Path, count: int) -> None:
-    client = own.as_("writer")
+def test_commits_that_are_none_are_refused(
+    own: Service, serve: Callable[..., Service], tmp_path: Path, count: int
+) -> None:
+    client = serve(own.lake, anonymous=None, rate=1e6, burst=1e6).as_("writer")
     table = catalog_of(own).load_table("sales.totals")
     good = orjson.dumps(staged(table, totals(1.0)))
     before, found = own.lake.table("sales.totals").version, Counter[int]()

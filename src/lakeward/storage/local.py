@@ -220,8 +220,8 @@ class LocalStorage(LocalRemoval, Storage):
             what = f"The file {name} lies on {plain.partition('://')[0]}://."
             hint = "The lake reads files of this machine only."
             raise UnsupportedFeature(what, hint=hint, path=name)
-        if not plain.startswith("/") or ".." in plain.split("/"):
-            what = f"The file {name} is not named in full."
+        if not plain.startswith("/") or ".." in plain.split("/") or "\0" in plain:
+            what = f"The file {name!r} is not named in full."
             raise CorruptTable(what, path=name)
         return plain
 

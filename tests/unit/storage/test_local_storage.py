@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import FileMissing, InvalidInput, StorageError
+from lakeward.errors import CorruptTable, FileMissing, InvalidInput, StorageError
 from lakeward.storage.local import LocalStorage
 
 
@@ -137,3 +137,9 @@ def test_a_file_in_the_way_of_a_directory_is_an_error_of_ours(storage: LocalStor
         storage.put_if_absent("t/x", b"x")
     with pytest.raises(StorageError):
         storage.make_directory("t/u")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "/a/../b", "file:/a/../b", "/a/b\0c", "file:///\0"])
+def test_a_name_that_no_file_has_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CorruptTable, match="not named in full"):
+        LocalStorage(tmp_path).path_of(name)
