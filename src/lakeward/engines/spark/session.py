@@ -12,7 +12,7 @@ from lakeward.engines.spark.extra import check, pyspark
 from lakeward.engines.spark.jars import jars
 from lakeward.engines.spark.java import java_home
 from lakeward.engines.spark.settings import LOOPBACK, is_local, settings
-from lakeward.engines.spark.versions import PACKAGES, S3_PACKAGES
+from lakeward.engines.spark.versions import PACKAGES, STORE_PACKAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
@@ -47,7 +47,7 @@ def all_settings(
     own: Mapping[str, str], *, catalog: str, store: Mapping[str, str] | None, warehouse: str
 ) -> dict[str, str]:
     """Return the settings of a session of the lake; missing jars are downloaded."""
-    files = jars(_packages(warehouse), own)
+    files = jars(packages_of(warehouse), own)
     files = [*files, lake_classes(files)]
     return settings(own, catalog=catalog, store=store, warehouse=warehouse, jars=files)
 
@@ -81,6 +81,6 @@ def _is_running() -> bool:
     return pyspark().SparkContext._active_spark_context is not None
 
 
-def _packages(warehouse: str) -> Sequence[str]:
-    on_s3 = warehouse.startswith(("s3://", "s3a://"))
-    return (*PACKAGES, *S3_PACKAGES) if on_s3 else PACKAGES
+def packages_of(warehouse: str) -> Sequence[str]:
+    """Return the Maven coordinates of what a session of a lake with this warehouse needs."""
+    return (*PACKAGES, *STORE_PACKAGES.get(warehouse.partition("://")[0], ()))

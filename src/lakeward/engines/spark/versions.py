@@ -24,6 +24,17 @@ S3_PACKAGES: Final = (
     "software.amazon.awssdk:s3-transfer-manager:2.29.52",
     "software.amazon.awssdk:sts:2.29.52",
 )
+AZURE_PACKAGES: Final = ("org.apache.hadoop:hadoop-azure:3.4.2",)
+STORE_PACKAGES: Final = {
+    "s3": S3_PACKAGES,
+    "s3a": S3_PACKAGES,
+    "abfs": AZURE_PACKAGES,
+    "abfss": AZURE_PACKAGES,
+}
+"""What a warehouse in an object store needs besides, by the scheme of its address.
+
+Not for GCS: Spark cannot fetch its connector by coordinates with all classes that it needs.
+"""
 EXCLUDES: Final = (
     "com.fasterxml.jackson.core:*",
     "com.github.luben:*",

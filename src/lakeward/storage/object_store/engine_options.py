@@ -100,7 +100,7 @@ def for_spark(options: StorageOptions) -> dict[str, str]:
     """Return the settings of a Spark session, for Delta and for Iceberg tables.
 
     With them Spark opens every `Table.location`. Spark also needs the jars of
-    `SPARK_PACKAGES`; a session of the lake fetches those for S3 only.
+    `SPARK_PACKAGES`; a session of the lake fetches those for S3 and Azure.
     """
     spelled = {S3: _spark_s3, AZURE: _spark_azure, GCS: _spark_gcs}[options.provider]
     return {f"spark.hadoop.{name}": value for name, value in spelled(options)}
