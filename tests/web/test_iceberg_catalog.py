@@ -346,7 +346,11 @@ def test_a_data_file_of_another_table_is_refused(own: Service, way: str, why: st
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b'{"updates": [{"action": "none"}]}', b'{"updates": []}']
+    "body",
+    [
+        *(b"", b"[]", b"{", b"{}", b'{"updates": [{"action": "none"}]}', b'{"updates": []}'),
+        b'{"table-changes": [{"identifier": {"namespace": ["sales"], "name": "totals"}}]}',
+    ],
 )
 def test_bodies_that_are_none_are_refused(shared: Service, body: bytes) -> None:
     client: httpx.Client = shared.as_("writer")

@@ -89,7 +89,7 @@ def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = Non
     from pyiceberg.table import CommitTableRequest
 
     given = dict(body) if isinstance(body, Mapping) else {}
-    given.setdefault("requirements", [])
+    given = {"requirements": [], "updates": [], **given}
     if identifier is not None:
         given["identifier"] = {"namespace": list(identifier[0]), "name": identifier[1]}
     if any(map(_has_no_operation, _items(given.get("updates")))):
