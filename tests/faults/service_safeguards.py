@@ -298,7 +298,7 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "a commit adds files in its table's directory only",
         "write/branch/remote.py",
-        '            if is_full(file.path) or ".." in file.path.split("/"):',
+        '            if is_full(file.path) or ".." in file.path.split("/") or "\\0" in file.path:',
         "            if not file.path:",
         _CATALOG,
         "data_file_of_another_table",

@@ -128,7 +128,7 @@ class RemoteChange(IcebergBranch):
         with blaming_client(self.head.name):
             net = self._between(base, self.newest, read)
         for file in net.added:
-            if is_full(file.path) or ".." in file.path.split("/"):
+            if is_full(file.path) or ".." in file.path.split("/") or "\0" in file.path:
                 what = f"The commit adds a file outside of the directory of {self.head.name}."
                 raise InvalidInput(what, table=str(self.head.name))
         return net
