@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
+from lakeward.log.totals import GAINED, IN_VERSION, LOST
 
 _KIB: Final = 1024
 BOUNDS: Final = tuple(_KIB * 4**power for power in range(3, 12))
@@ -16,21 +17,14 @@ _CASES = " ".join(f"WHEN size < {bound} THEN {number}" for number, bound in enum
 def _statement(condition: str) -> Statement:
     return Statement(
         f"""SELECT CASE {_CASES} ELSE {len(BOUNDS)} END AS size_class, COUNT(*), SUM(size)
-        FROM lakeward_file WHERE table_id = :table_id AND {condition}
+        FROM lakeward_file WHERE {condition}
         GROUP BY size_class"""  # noqa: S608  our numbers
     )
 
 
-_AT: Final = _statement("added_version <= :version AND removed_version > :version")
-# With the plain version SQLite would read all live files, not those that were added.
-_GAINED: Final = _statement(
-    """added_version > :before AND added_version <= :version
-      AND removed_version + 0 > :version"""
-)
-_LOST: Final = _statement(
-    """removed_version > :before AND removed_version <= :version
-      AND added_version <= :before"""
-)
+_AT: Final = _statement(IN_VERSION)
+_GAINED: Final = _statement(GAINED)
+_LOST: Final = _statement(LOST)
 
 
 class SizeClass(NamedTuple):

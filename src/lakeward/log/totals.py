@@ -55,17 +55,17 @@ def _statements(condition: str) -> tuple[Statement, Statement]:
     )
 
 
-_AT: Final = _statements(
+IN_VERSION: Final = (
     "table_id = :table_id AND removed_version > :version AND added_version <= :version"
 )
-_GAINED: Final = _statements(
-    """table_id = :table_id AND added_version > :before AND added_version <= :version
-      AND removed_version > :version"""
-)
-_LOST: Final = _statements(
-    """table_id = :table_id AND removed_version > :before AND removed_version <= :version
-      AND added_version <= :before"""
-)
+# With the plain version SQLite may read all live files, not those that were added.
+GAINED: Final = """table_id = :table_id AND added_version > :before AND added_version <= :version
+    AND removed_version + 0 > :version"""
+LOST: Final = """table_id = :table_id AND removed_version > :before AND removed_version <= :version
+    AND added_version <= :before"""
+_AT: Final = _statements(IN_VERSION)
+_GAINED: Final = _statements(GAINED)
+_LOST: Final = _statements(LOST)
 _OWN: Final = """lakeward_file f WHERE f.table_id = :table_id
     AND f.added_version > :before AND f.added_version <= :version
     AND f.path NOT LIKE :rooted AND f.path NOT LIKE :schemed"""

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from lakeward.errors import InvalidInput
 from lakeward.model.quoting import literal as spark_text
+from lakeward.model.values import is_text
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -199,22 +200,14 @@ def plain(value: Any) -> Any:
             value = value.astimezone(UTC)
         day, moment = value.date(), value.time()
         return datetime.combine(day, moment, None if value.tzinfo is None else UTC)
-    if isinstance(value, str) and not _is_unicode(value):
-        what = f"{value!r} cannot be a parameter: it has a half of a surrogate pair."
+    if isinstance(value, str) and not is_text(value):
+        what = f"{value!r} cannot be a parameter: it has half of a surrogate pair."
         raise InvalidInput(what, hint="Give text that can be encoded as UTF-8.")
     if value is None or isinstance(value, bool | int | float | str | bytes | date | Decimal):
         return value
     what = f"A value of type {type(value).__name__} cannot be a parameter."
     hint = "Give text, a number, a boolean, bytes, a date, a datetime, None, or a list of these."
     raise InvalidInput(what, hint=hint)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_list(value: Any) -> bool:

@@ -91,6 +91,17 @@ def from_json(source: Any) -> Value:
     return value
 
 
+def is_text(value: str) -> bool:
+    """Return whether a string can be encoded; one with half of a surrogate pair cannot."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def float_text(value: float) -> str:
     """Return a float as Spark writes it: `1.5`, `NaN`, `Infinity`, `-Infinity`."""
     if math.isnan(value):

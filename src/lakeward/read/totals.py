@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
-import threading
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
 
 from lakeward.log import retired, sizes, totals
 from lakeward.log.database import Session
 from lakeward.log.sizes import Classes
 from lakeward.log.totals import Sums
+
+_T = TypeVar("_T")
+
+
+class _Known(Generic[_T]):
+    """What was counted of each table at one version, from which other versions are computed.
+
+    So a table of many files is counted once, and after that only what commits changed.
+
+    Args:
+        count: Counts the files of a version.
+        between: Counts the files that a version has and an older one has not, and the reverse.
+        changed: Returns a count after files were added and others removed.
+    """
+
+    def __init__(
+        self,
+        count: Callable[[Session, int, int], _T],
+        between: Callable[[Session, int, int, int], tuple[_T, _T]],
+        changed: Callable[[_T, _T, _T], _T],
+    ) -> None:
+        self._count, self._between, self._changed = count, between, changed
+        self._newest: dict[int, tuple[int, _T]] = {}
+
+    def at(self, session: Session, table_id: int, version: int) -> _T:
+        """Return the count of a version."""
+        known = self._newest.get(table_id)
+        found = None if known is None else self._other(session, table_id, *known, version)
+        if found is None:
+            found = self._count(session, table_id, version)
+        if known is None or known[0] <= version:
+            self._newest[table_id] = version, found
+        return found
+
+    def _other(
+        self, session: Session, table_id: int, known: int, count: _T, version: int
+    ) -> _T | None:
+        """Return the count of another version by what changed; None if that cannot be known."""
+        low, high = sorted((known, version))
+        if low < high:
+            gained, lost = self._between(session, table_id, low, high)
+            added, removed = (gained, lost) if known < version else (lost, gained)
+            count = self._changed(count, added, removed)
+        # After the rows were read: vacuum retires a version before it deletes rows of it.
+        is_gone = any(retired.is_retired(session, table_id, one) for one in {low, high})
+        return None if is_gone else count
 
 
 class _Stored(NamedTuple):
@@ -17,27 +63,12 @@ class _Stored(NamedTuple):
     size: int
 
 
-class KnownTotals:
-    """The totals of each table at one version, from which those of other versions are computed.
-
-    So a table of many files is counted once, and after that only what commits changed.
-    """
+class KnownTotals(_Known[Sums]):
+    """Files, bytes and rows of each table at one version, and the bytes of all its versions."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sums: dict[int, tuple[int, Sums]] = {}
+        super().__init__(totals.at, totals.between, Sums.changed)
         self._stored: dict[int, _Stored] = {}
-
-    def at(self, session: Session, table_id: int, version: int) -> Sums:
-        """Return the sums over the files of a version."""
-        known = self._sums.get(table_id)
-        found = None if known is None else _other(session, table_id, known, version)
-        if found is None:
-            found = totals.at(session, table_id, version)
-        with self._lock:
-            if known is None or known[0] <= version:
-                self._sums[table_id] = version, found
-        return found
 
     def stored(self, session: Session, table_id: int, version: int) -> int:
         """Return the bytes of all files that versions up to this one added to the directory."""
@@ -48,37 +79,12 @@ class KnownTotals:
         if known is not None and known.pruned_to == pruned_to and known.version <= version:
             size, before = known.size, known.version
         size += totals.stored(session, table_id, version, before)
-        with self._lock:
-            self._stored[table_id] = _Stored(version, pruned_to, size)
+        self._stored[table_id] = _Stored(version, pruned_to, size)
         return size
 
 
-class KnownSizes:
-    """The size classes of each table's files at one version, brought up to newer versions."""
+class KnownSizes(_Known[Classes]):
+    """The size classes of each table's files at one version."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, Classes]] = {}
-
-    def at(self, session: Session, table_id: int, version: int) -> Classes:
-        """Return the size classes of the files of a version."""
-        before, found = self._known.get(table_id, (version + 1, ()))
-        if before < version:
-            found = sizes.changed(found, *sizes.between(session, table_id, before, version))
-        # As in `KnownTotals`: after the rows were read.
-        if before > version or retired.is_retired(session, table_id, before):
-            found = sizes.at(session, table_id, version)
-        self._known[table_id] = version, found
-        return found
-
-
-def _other(session: Session, table_id: int, known: tuple[int, Sums], version: int) -> Sums | None:
-    """Return the sums of another version by what changed; None if that cannot be known."""
-    before, sums = known
-    low, high = sorted((before, version))
-    if before != version:
-        gained, lost = totals.between(session, table_id, low, high)
-        forward = before < version
-        sums = sums.changed(gained, lost) if forward else sums.changed(lost, gained)
-    # After the rows were read: vacuum retires a version before it deletes rows of it.
-    is_gone = any(retired.is_retired(session, table_id, one) for one in {low, high})
-    return None if is_gone else sums
+        super().__init__(sizes.at, sizes.between, sizes.changed)

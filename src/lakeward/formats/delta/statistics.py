@@ -24,7 +24,7 @@ from lakeward.formats.delta.schema import physical_name
 from lakeward.model.file import FileStats
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive, Type
-from lakeward.model.values import MAX_KEY, MIN_KEY, Value, single
+from lakeward.model.values import MAX_KEY, MIN_KEY, Value, is_text, single
 
 _Convert: TypeAlias = Callable[[Any, bool, bool], Value]
 """Converts a bound; the flags say whether it is an upper bound, and whether it is exact."""
@@ -164,17 +164,9 @@ def _single(value: Any, up: bool, exact: bool) -> Value:  # noqa: FBT001
 
 
 def _string(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG001, FBT001
-    if type(value) is not str or not (value.isascii() or _is_text(value)):
+    if type(value) is not str or not is_text(value):
         return None
     return value
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _date(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG001, FBT001

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from lakeward.model.values import is_text
+
 
 class Body(BaseModel):
     """The body of a request. JSON can spell halves of surrogate pairs; no text may have one."""
@@ -16,12 +18,9 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_texts(cls, given: Any) -> Any:
-        for text in _texts(given):
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                message = "a text has a half of a surrogate pair"
-                raise ValueError(message) from error
+        if not all(map(is_text, _texts(given))):
+            message = "a text has half of a surrogate pair"
+            raise ValueError(message)
         return given
 
 
