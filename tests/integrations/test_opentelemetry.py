@@ -100,7 +100,7 @@ def test_a_transaction_is_a_span_with_its_steps_inside(opened: lw.Lake, heard: H
 
 def test_errors_and_conflicts_are_seen_by_their_class_alone(opened: lw.Lake, heard: Heard) -> None:
     with pytest.raises(ConstraintViolation):
-        opened.table("t").append([{"id": -4711}])
+        opened.table("t").append([{"id": -471100004711}])
     (span,) = heard.spans("transaction")
     assert facts(span)["error.type"] == "ConstraintViolation"
     assert facts(span)["state"] == "rolled_back"
@@ -132,15 +132,15 @@ def test_spans_have_no_rows_statements_messages_or_texts_of_errors(
     opened: lw.Lake, heard: Heard
 ) -> None:
     with opened.transaction(message="hidden-message") as tx:
-        tx.sql("INSERT INTO t SELECT 4711 WHERE 'hidden-text' <> 'x'")
+        tx.sql("INSERT INTO t SELECT 471100004711 WHERE 'hidden-text' <> 'x'")
     with pytest.raises(ConstraintViolation), opened.transaction() as tx:
-        tx.append("t", [{"id": -4711}])
+        tx.append("t", [{"id": -471100004711}])
     with pytest.raises(RuntimeError):
         fail_inside(opened)
     text = "".join(span.to_json() for span in heard.spans())
     assert len(heard.spans("transaction")) == 3
     assert "hidden" not in text
-    assert "4711" not in text
+    assert "471100004711" not in text
 
 
 def test_a_tracer_that_fails_changes_nothing_and_tracing_can_be_stopped(
