@@ -22,7 +22,7 @@ PEERS_READY := .venv-peers/.ready
 AIRFLOW_READY := .venv-airflow/.ready
 BROWSER_READY := .venv-browser/.ready
 PIN_GROUPS := uv build core dev peers airflow browser
-FAST := "not (postgres or crash or slow or full or bench or peers or s3 or spark)"
+FAST := "not (postgres or crash or slow or full or bench or peers or s3 or azure or gcs or spark)"
 
 ##@ Start here
 
@@ -125,8 +125,12 @@ s3: setup ## Run the whole behaviour suite with the warehouse on an S3 server
 	$(BIN)/pytest -m "s3 and not full" --everywhere $(PYTEST_ARGS)
 
 .PHONY: azure
-azure: setup ## Run the storage suite on Azurite, which comes with npm
+azure: setup jars ## Run the storage suite, also with Spark, on Azurite from npm
 	$(BIN)/pytest -m azure -n 0 $(PYTEST_ARGS)
+
+.PHONY: gcs
+gcs: setup jars ## Run the storage suite, also with Spark, on fake-gcs-server, built by Go
+	$(BIN)/pytest -m gcs -n 0 $(PYTEST_ARGS)
 
 .PHONY: airflow
 airflow: $(AIRFLOW_READY) ## Run the tests of the Airflow provider, in an environment with Airflow

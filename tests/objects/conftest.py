@@ -14,6 +14,7 @@ from tests.support.s3 import S3Server
 
 if TYPE_CHECKING:
     from tests.support.azurite import Azurite
+    from tests.support.gcs import Gcs
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,20 @@ def azurite() -> Generator[Azurite]:
 
     try:
         server = Azurite()
+    except Unobtainable as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Generator[Gcs]:
+    """Google's object store, as far as it is needed."""
+    from tests.support.gcs import Gcs
+    from tests.support.servers import Unobtainable
+
+    try:
+        server = Gcs()
     except Unobtainable as error:
         pytest.skip(str(error))
     with server:

@@ -1,4 +1,4 @@
-"""What every storage promises, asked of the disk, of S3 and of Azure alike."""
+"""What every storage promises, asked of the disk, of S3, of Azure and of GCS alike."""
 
 from __future__ import annotations
 
@@ -21,16 +21,24 @@ from tests.support.invariants import stranger_rows
 
 if TYPE_CHECKING:
     from tests.support.azurite import Azurite
+    from tests.support.gcs import Gcs
     from tests.support.s3 import S3Server
 
 AWKWARD = ("a b", "p=ü%2F1", "x#y?z*", "~[q]{r}|^", "p=a%20b", "q=a b&c=d+e", "'\"`")
+
+_S3 = pytest.param("s3", marks=pytest.mark.s3)
+# One worker has the server: it listens at the port where clients look for an emulator.
+_AZURE = pytest.param("azure", marks=[pytest.mark.azure, pytest.mark.xdist_group("azure")])
+# One worker builds the server, which takes a while the first time.
+_GCS = pytest.param("gcs", marks=[pytest.mark.gcs, pytest.mark.xdist_group("gcs")])
 
 
 @pytest.fixture(
     params=[
         "local",
-        pytest.param("s3", marks=pytest.mark.s3),
-        pytest.param("azure", marks=pytest.mark.azure),
+        _S3,
+        _AZURE,
+        _GCS,
     ]
 )
 def kind(request: pytest.FixtureRequest) -> str:
@@ -49,6 +57,9 @@ def place(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> tuple[st
         case "azure":
             azurite: Azurite = request.getfixturevalue("azurite")
             return f"az://{azurite.container()}/wh", azurite.options()
+        case "gcs":
+            gcs: Gcs = request.getfixturevalue("gcs")
+            return f"gs://{gcs.bucket()}/wh", gcs.options()
         case _:
             return str(tmp_path / "wh"), {}
 
@@ -166,7 +177,7 @@ def test_paths_that_climb_are_refused(storage: Storage, path: str) -> None:
 def test_places_of_another_kind_are_out_of_reach(
     storage: Storage, kind: str, elsewhere: str
 ) -> None:
-    if elsewhere.startswith({"s3": "s3", "azure": "az"}.get(kind, "none")):
+    if elsewhere.startswith({"s3": "s3", "azure": "az", "gcs": "gs"}.get(kind, "none")):
         return
     with pytest.raises((InvalidInput, UnsupportedFeature)):
         storage.locate(elsewhere)
@@ -189,12 +200,15 @@ def test_arrow_reads_what_was_written_in_any_order(storage: Storage) -> None:
         pq.read_metadata(f"{root}/t/none.parquet", filesystem=filesystem)
 
 
-@pytest.mark.s3
+@pytest.mark.parametrize("kind", [_S3, _GCS])
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.LATE, Fault.TORN, Fault.OVERLOADED])
-def test_a_put_whose_answer_is_lost_is_known_for_its_own(s3_server: S3Server, fault: Fault) -> None:
-    with FaultyStore(s3_server.port) as store:
-        options = {**s3_server.options(store.endpoint), "timeout": "400ms"}
-        storage = attach(f"s3://{s3_server.bucket()}", options)
+def test_a_put_whose_answer_is_lost_is_known_for_its_own(
+    kind: str, request: pytest.FixtureRequest, fault: Fault
+) -> None:
+    server: S3Server | Gcs = request.getfixturevalue("s3_server" if kind == "s3" else "gcs")
+    with FaultyStore(server.port) as store:
+        options = {**server.options(store.endpoint), "timeout": "400ms"}
+        storage = attach(f"{kind.replace('gcs', 'gs')}://{server.bucket()}", options)
         struck = iter([fault])
         store.decide = lambda _m, _p: next(struck, None)
 
@@ -203,10 +217,8 @@ def test_a_put_whose_answer_is_lost_is_known_for_its_own(s3_server: S3Server, fa
         assert store.happened == {fault: 1}
 
 
-@pytest.mark.parametrize("kind", [pytest.param("azure", marks=pytest.mark.azure)])
-def test_a_lake_of_both_formats_works_on_azure(
-    place: tuple[str, dict[str, str]], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("kind", [_AZURE, _GCS])
+def test_a_lake_of_both_formats_works(place: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     warehouse, options = place
     with lw.open(tmp_path / "lake", warehouse=warehouse, storage_options=options) as lake:
         for table_format in ("delta", "iceberg"):
@@ -226,7 +238,7 @@ def test_a_lake_of_both_formats_works_on_azure(
         assert rows.total() == 11
 
 
-@pytest.mark.parametrize("kind", [pytest.param("azure", marks=pytest.mark.azure)])
+@pytest.mark.parametrize("kind", [_AZURE])
 def test_wrong_credentials_and_containers_are_told_on_azure(
     place: tuple[str, dict[str, str]],
 ) -> None:

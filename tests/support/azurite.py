@@ -25,6 +25,8 @@ KEY: Final = (
 PORT: Final = 10000
 """Clients of an emulator look for it there."""
 _API: Final = "2021-08-06"
+_PATIENCE: Final = 200
+"""Seconds for the download: less than a test may take, so that its tests are skipped."""
 _TOOLS: Final = Path(__file__).parents[2] / ".tools" / "azurite"
 
 
@@ -87,12 +89,18 @@ def obtain() -> Path:
             message = "Azurite comes with npm, and there is none"
             raise Unobtainable(message)
         wanted = f"azurite@{VERSION}"
-        done = subprocess.run(
-            [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefix", _TOOLS, wanted],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        quiet = ("--no-save", "--no-audit", "--no-fund")
+        try:
+            done = subprocess.run(
+                [npm, "install", *quiet, "--prefix", _TOOLS, wanted],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_PATIENCE,
+            )
+        except subprocess.TimeoutExpired as error:
+            message = f"npm did not get Azurite within {_PATIENCE} s"
+            raise Unobtainable(message) from error
         if done.returncode:
             message = f"npm could not get Azurite: {(done.stdout + done.stderr)[-400:]}"
             raise Unobtainable(message)

@@ -6,9 +6,12 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from lakeward.errors import InvalidInput, MissingExtra
+from lakeward.storage.object_store.engine_options import for_iceberg
 from lakeward.storage.object_store.options import resolve
 from lakeward.storage.object_store.places import AZURE, GCS, S3
 
@@ -125,6 +128,22 @@ def test_a_representation_shows_no_secret(provider: str, given: dict[str, str]) 
     for name, value in given.items():
         assert (value in shown) == (name == "AZURE_STORAGE_ACCOUNT_NAME"), name
     assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_pyiceberg_takes_the_token_of_gcs() -> None:
+    properties = for_iceberg(resolve(GCS, {}, {"GOOGLE_BEARER_TOKEN": "of-mine"}))
+
+    assert properties["gcs.oauth2.token"] == "of-mine"
+    assert PyArrowFileIO(properties).fs_by_scheme("gs", "bucket").type_name == "gcs"
+
+
+def test_unsigned_requests_to_gcs_have_a_key_that_signs_nothing() -> None:
+    found = resolve(GCS, {"GOOGLE_SKIP_SIGNATURE": "true"}, {"GOOGLE_BEARER_TOKEN": "of-another"})
+
+    settings = found.store_settings()
+    assert settings.keys() == {"skip_signature", "service_account_key"}
+    assert orjson.loads(settings["service_account_key"])["disable_oauth"] is True
+    assert not found.has_credentials()
 
 
 def test_an_azure_connection_string_is_taken_apart() -> None:

@@ -7,9 +7,6 @@ the files, so that only the first session accesses a registry.
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +16,20 @@ from typing import Final
 
 from lakeward.engines.spark.cache import kept
 from lakeward.engines.spark.compiled import lake_classes
-from lakeward.engines.spark.extra import pyspark
 from lakeward.engines.spark.java import java_home
+from lakeward.engines.spark.resolvers import (
+    IVY_SETTINGS,
+    REPOSITORIES,
+    failed,
+    fetch_jar,
+    has_classifier,
+    run,
+    spark_home,
+)
 from lakeward.engines.spark.versions import EXCLUDES, PACKAGES
-from lakeward.errors import MissingExtra
 
-SETTINGS: Final = ("spark.jars.ivySettings", "spark.jars.repositories")
+SETTINGS: Final = (IVY_SETTINGS, REPOSITORIES)
 """Settings of Spark that determine from where jars are downloaded."""
-_FETCHED: Final = re.compile(r"^downloading \S+/([^/\s]+\.jar)")
-_PROBLEMS: Final = re.compile(r"unresolved dependency|not found|Exception|refused|timed out", re.I)
-_SHOWN: Final = 4
 
 
 def jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
@@ -37,11 +38,15 @@ def jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
     name = f"jars-{sha256(repr((packages, EXCLUDES)).encode()).hexdigest()[:12]}"
 
     def make(directory: Path) -> None:
+        plain = [package for package in packages if not has_classifier(package)]
         with _Progress() as progress, tempfile.TemporaryDirectory(prefix="lakeward-ivy-") as ivy:
-            _resolve(packages, {**chosen, "spark.jars.ivy": ivy}, progress)
+            _resolve(plain, {**chosen, "spark.jars.ivy": ivy}, progress)
             for jar in (Path(ivy) / "jars").glob("*.jar"):
                 # The temporary directory may be on another disk.
                 (directory / jar.name).write_bytes(jar.read_bytes())
+            for package in packages:
+                if has_classifier(package):
+                    fetch_jar(package, chosen, directory, Path(ivy), progress)
 
     return sorted(str(jar) for jar in kept(name, make).glob("*.jar"))
 
@@ -49,7 +54,7 @@ def jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
 def _resolve(
     packages: Sequence[str], settings: Mapping[str, str], progress: Callable[[str], None]
 ) -> None:
-    home = str(Path(str(pyspark().__file__)).parent)
+    home = str(spark_home())
     with tempfile.TemporaryDirectory(prefix="lakeward-") as place:
         # Spark resolves packages before it runs a program, so the program may be empty.
         program = Path(place) / "nothing.py"
@@ -63,38 +68,9 @@ def _resolve(
             str(program),
         ]
         ours = {"SPARK_HOME": home, "JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable}
-        environment = {**os.environ, **ours}
-        environment.pop("PYSPARK_SUBMIT_ARGS", None)
-        process = subprocess.Popen(  # noqa: S603  Spark's own program, and no shell
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=environment,
-            cwd=place,
-        )
-        heard: list[str] = []
-        with process:
-            for line in process.stdout or ():
-                heard.append(line.strip())
-                fetched = _FETCHED.match(heard[-1])
-                if fetched is not None:
-                    progress(fetched[1])
-    if process.returncode != 0:
-        raise _failed(heard)
-
-
-def _failed(heard: Sequence[str]) -> MissingExtra:
-    telling = [line for line in heard if _PROBLEMS.search(line)] or list(heard)
-    said = "; ".join(dict.fromkeys(telling[-_SHOWN:]))
-    what = f"The jars for Spark cannot be fetched: {said}."
-    hint = (
-        "Check the network and try again; with a mirror of your own, set spark.jars.ivySettings or"
-        " spark.jars.repositories."
-    )
-    return MissingExtra(what, hint=hint, extra="spark")
+        code, heard = run(command, ours, Path(place), progress)
+    if code != 0:
+        raise failed(heard)
 
 
 class _Progress:

@@ -25,16 +25,16 @@ S3_PACKAGES: Final = (
     "software.amazon.awssdk:sts:2.29.52",
 )
 AZURE_PACKAGES: Final = ("org.apache.hadoop:hadoop-azure:3.4.2",)
+GCS_PACKAGES: Final = ("com.google.cloud.bigdataoss:gcs-connector:4.0.4:shaded",)
+"""The jar of a classifier, with everything in it; the others need hundreds of further files."""
 STORE_PACKAGES: Final = {
     "s3": S3_PACKAGES,
     "s3a": S3_PACKAGES,
     "abfs": AZURE_PACKAGES,
     "abfss": AZURE_PACKAGES,
+    "gs": GCS_PACKAGES,
 }
-"""What a warehouse in an object store needs besides, by the scheme of its address.
-
-Not for GCS: Spark cannot fetch its connector by coordinates with all classes that it needs.
-"""
+"""What a warehouse in an object store needs besides, by the scheme of its address."""
 EXCLUDES: Final = (
     "com.fasterxml.jackson.core:*",
     "com.github.luben:*",

@@ -17,9 +17,9 @@ SPARK_PACKAGES: Final = {
         "software.amazon.awssdk:sts:2.29.52",
     ),
     AZURE: ("org.apache.hadoop:hadoop-azure:3.4.2",),
-    GCS: ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28",),
+    GCS: ("com.google.cloud.bigdataoss:gcs-connector:4.0.4:shaded",),
 }
-"""The `spark.jars.packages` of each provider."""
+"""The jars that Spark needs, by Maven coordinates; the fourth part is a classifier."""
 SPARK_EXCLUDES: Final = {
     S3: ("software.amazon.awssdk:bundle", "software.amazon.awssdk:netty-nio-client"),
 }
@@ -59,6 +59,7 @@ _DELTA: Final = {
         "allow_http": "GOOGLE_ALLOW_HTTP",
     },
 }
+_GCS_TOKEN: Final = "gcs.oauth2.token"  # noqa: S105
 _ICEBERG: Final = {
     S3: {
         "access_key_id": "s3.access-key-id",
@@ -77,10 +78,25 @@ _ICEBERG: Final = {
         "client_secret": "adls.client-secret",
         "tenant_id": "adls.tenant-id",
     },
-    GCS: {"bearer_token": "gcs.oauth2.token", "base_url": "gcs.service.host"},
+    GCS: {"bearer_token": _GCS_TOKEN, "base_url": "gcs.service.host"},
 }
+_LATER: Final = "4102444800000"
+"""The year 2100, in milliseconds."""
 _KEY_PROVIDER: Final = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
 _TOKEN_PROVIDER: Final = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"  # noqa: S105
+_AZURITE: Final = {
+    # The client for plain http, also for the names of https.
+    "fs.abfss.impl": "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem",
+    "fs.azure.always.use.https": "false",
+    "fs.azure.abfs.endpoint": "127.0.0.1:10000",
+    # It has the API of Blob storage only.
+    "fs.azure.account.hns.enabled": "false",
+    "fs.azure.fns.account.service.type": "BLOB",
+    # The usual one takes a client for https, whatever is set above.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
 _ANONYMOUS: Final = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 
 
@@ -93,14 +109,18 @@ def for_delta(options: StorageOptions) -> dict[str, str]:
 def for_iceberg(options: StorageOptions) -> dict[str, str]:
     """Return the properties with which pyiceberg accesses files."""
     names = _ICEBERG[options.provider]
-    return {names[name]: value for name, value in options.values.items() if name in names}
+    found = {names[name]: value for name, value in options.values.items() if name in names}
+    if _GCS_TOKEN in found:
+        # pyarrow takes no token without the time when it ends, and renews none.
+        found["gcs.oauth2.token-expires-at"] = _LATER
+    return found
 
 
 def for_spark(options: StorageOptions) -> dict[str, str]:
     """Return the settings of a Spark session, for Delta and for Iceberg tables.
 
     With them Spark opens every `Table.location`. Spark also needs the jars of
-    `SPARK_PACKAGES`; a session of the lake fetches those for S3 and Azure.
+    `SPARK_PACKAGES`, which a session of the lake fetches.
     """
     spelled = {S3: _spark_s3, AZURE: _spark_azure, GCS: _spark_gcs}[options.provider]
     return {f"spark.hadoop.{name}": value for name, value in spelled(options)}
@@ -133,6 +153,8 @@ def _spark_s3(options: StorageOptions) -> Iterator[tuple[str, str]]:
 
 def _spark_azure(options: StorageOptions) -> Iterator[tuple[str, str]]:
     host = f"{options.get('account_name')}.dfs.core.windows.net"
+    if options.flag("use_emulator"):
+        yield from _AZURITE.items()
     key, sas, secret = (options.get(n) for n in ("account_key", "sas_key", "client_secret"))
     if key is not None:
         yield f"fs.azure.account.key.{host}", key
@@ -154,7 +176,13 @@ def _spark_azure(options: StorageOptions) -> Iterator[tuple[str, str]]:
 def _spark_gcs(options: StorageOptions) -> Iterator[tuple[str, str]]:
     yield "fs.gs.impl", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"
     yield "fs.AbstractFileSystem.gs.impl", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS"
+    if options.get("base_url") is not None:
+        yield "fs.gs.storage.root.url", str(options.get("base_url"))
     path = options.get("service_account") or options.get("application_credentials")
-    if path is not None:
-        yield "google.cloud.auth.service.account.enable", "true"
-        yield "google.cloud.auth.service.account.json.keyfile", path
+    if options.flag("skip_signature"):
+        yield "fs.gs.auth.type", "UNAUTHENTICATED"
+    elif path is not None:
+        yield "fs.gs.auth.type", "SERVICE_ACCOUNT_JSON_KEYFILE"
+        yield "fs.gs.auth.service.account.json.keyfile", path
+    elif not {"service_account_key", "bearer_token"} & options.values.keys():
+        yield "fs.gs.auth.type", "APPLICATION_DEFAULT"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from lakeward.errors import InvalidInput
 from lakeward.storage.object_store.credential_process import obtained
-from lakeward.storage.object_store.places import AZURE, S3
+from lakeward.storage.object_store.places import AZURE, GCS, S3
 from lakeward.storage.object_store.settings import PROFILE, SETTINGS, Setting
 
 HIDDEN: Final = "***"
@@ -26,6 +26,9 @@ _FALSE: Final = ("0", "false", "no", "off")
 _SPAN: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _CONNECTION_STRING: Final = "azure_storage_connection_string"
+_NO_KEY: Final = (
+    '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
+)
 _DEFAULT_PROFILE: Final = "default"
 _PROFILE_KEYS: Final = {
     "aws_access_key_id": "access_key_id",
@@ -75,11 +78,15 @@ class StorageOptions:
         """Return the arguments of obstore's store class."""
         wanted = [s for s in SETTINGS[self.provider] if not s.client]
         skipped = (PROFILE, "max_retries", "retry_timeout")
-        return {
+        out: dict[str, Any] = {
             s.name: self.flag(s.name) if s.kind == "flag" else self.values[s.name]
             for s in wanted
             if s.name in self.values and s.name not in skipped
         }
+        if self.provider == GCS and self.flag("skip_signature") and not self.has_credentials():
+            # Without a key, object_store asks the machine for a token before each write.
+            out["service_account_key"] = _NO_KEY
+        return out
 
     def client_settings(self) -> dict[str, Any]:
         """Return the `client_options` of obstore's store class, timeouts included."""

@@ -1,0 +1,3 @@
+module cloud.google.com/go/storage
+
+go 1.21
