@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from lakeward.log.codec import info_text
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
+from lakeward.model.commit import CommitInfo
 
 _FULL: Final = {"rooted": "/%", "schemed": "%:/%"}
 """LIKE patterns of full paths and URLs."""
@@ -38,10 +40,10 @@ _SET_POINTER = Statement(
     AND metadata_location = :old_again"""
 )
 _SET_HEAD = Statement("UPDATE lakeward_head SET pointer = :new WHERE pointer = :old")
-_LOCK_HEADS = Statement("SELECT table_id FROM lakeward_head ORDER BY table_id FOR UPDATE")
-_HEAD_POINTERS = Statement(
-    "SELECT pointer FROM lakeward_head WHERE pointer IS NOT NULL AND dropped_ms IS NULL"
+_SET_INFO = Statement(
+    "UPDATE lakeward_commit SET info = :info WHERE table_id = :table_id AND version = :version"
 )
+_LOCK_HEADS = Statement("SELECT table_id FROM lakeward_head ORDER BY table_id FOR UPDATE")
 
 
 def full_files(session: Session) -> Iterator[Any]:
@@ -68,14 +70,16 @@ def set_change_files(session: Session, rows: list[dict[str, Any]]) -> None:
         session.many(_SET_CHANGE_FILE, rows)
 
 
+def set_infos(session: Session, table_id: int, infos: Iterable[tuple[int, CommitInfo]]) -> None:
+    """Update what the log has about the commits of versions."""
+    rows = [{"table_id": table_id, "version": v, "info": info_text(i)} for v, i in infos]
+    if rows:
+        session.many(_SET_INFO, rows)
+
+
 def pointers(session: Session) -> list[tuple[str, str, str, str]]:
     """Return every table of all Iceberg catalogs: catalog, namespace, name, metadata location."""
     return [(c, n, t, p) for c, n, t, p in session.rows(_POINTERS)]
-
-
-def head_pointers(session: Session) -> set[str]:
-    """Return the metadata locations in the heads of tables."""
-    return {row[0] for row in session.rows(_HEAD_POINTERS)}
 
 
 def lock_heads(session: Session) -> None:

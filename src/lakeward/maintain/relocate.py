@@ -9,14 +9,13 @@ command may be run again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
 from lakeward.context import LakeContext
-from lakeward.errors import Conflict, FileMissing, Locked, UnsupportedFeature
+from lakeward.errors import Conflict, CorruptTable, Locked, UnsupportedFeature
 from lakeward.formats.delta.moved_logs import moved_checkpoint, moved_commit, moved_vector
 from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.vectors import escaped
@@ -25,17 +24,19 @@ from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.hints import document_number, renew_hints
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.moved import MovedTables
-from lakeward.log import binding, branches, files, heads, relocation, totals, transactions
+from lakeward.formats.iceberg.moved_lists import moved_lists, name_lists
+from lakeward.log import binding, branches, heads, relocation, transactions
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
 from lakeward.maintain import ownership
-from lakeward.model import progress
+from lakeward.maintain.relocatable import check_files, is_left_out, restorable
 from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
 from lakeward.storage.paths import Move
 
-_EXAMPLES: Final = 3
+_FILES: Final = 1_000
+"""More files than these are not kept in memory."""
 _ROWS: Final = 10_000
 
 
@@ -66,29 +67,34 @@ def relocate(context: LakeContext, *, dry_run: bool = False) -> Relocated:
     """Bind a store to the present location of its warehouse; see `lakeward.relocate`."""
     with context.database.read() as session:
         bound = binding.read(session)
-        known = heads.all_heads(session)
+        live = heads.all_heads(session)
+        gone = restorable(session)
         entered = relocation.pointers(session)
         _check_idle(context, session)
         _check_ours(context, session, bound)
-    move = _move(context, bound, known)
-    _check_files(context, known, move)
+    move = _move(context, bound, [*live, *gone])
+    known = [*live, *(h for h in gone if not is_left_out(context, h, move))]
+    check_files(context, known, move)
     reach("relocate.checked")
     work = _Work(context, move, MovedTables(move, _reader(context), uuid4().hex[:8]))
     if move.old:
-        work.plan(entered)
+        work.plan(entered, known)
         _check_movable(work.logs, move)
+        work.plan_lists(known, write=not dry_run)
     done = Relocated(
         None if bound is None else bound.warehouse,
         context.storage.root,
-        len(known),
+        len(live),
         len(work.pointers),
-        len(work.metadata.files),
+        work.written + len(work.metadata.files),
         len(work.files) + len(work.change_files),
         dry_run,
     )
     if not dry_run:
         work.run()
-        renew_hints(context)
+        with context.database.read() as session:
+            gone = [heads.ever_by_id(session, h.table_id) for h in known[len(live) :]]
+        renew_hints(context, gone)
         reach("relocate.hinted")
     return done
 
@@ -99,7 +105,9 @@ class _Work:
 
     `pointers` are rows of the Iceberg catalogs with their new documents, `heads` the documents of
     heads with their new ones, `logs` the directories of Delta tables and branches whose logs have
-    full paths, `documents` the first documents of Iceberg branches, which keep their names.
+    full paths, `documents` the first documents of Iceberg branches, which keep their names, `lists`
+    the new manifest lists of each table's versions. `written` is the number of files written so
+    far.
     """
 
     context: LakeContext
@@ -111,30 +119,34 @@ class _Work:
     change_files: list[dict[str, Any]] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
     documents: list[tuple[str, bytes]] = field(default_factory=list)
+    lists: dict[int, dict[int, str]] = field(default_factory=dict)
+    written: int = 0
 
     @property
     def address(self) -> Move:
         """The same move for paths in Delta logs, which are escaped as in URLs."""
         return Move(tuple(map(escaped, self.move.old)), escaped(self.move.new))
 
-    def plan(self, entered: list[tuple[str, str, str, str]]) -> None:
-        """Prepare all files and rows in memory."""
+    def plan(self, entered: list[tuple[str, str, str, str]], known: list[Head]) -> None:
+        """Prepare all files and rows in memory, given catalog rows and the tables to relocate."""
         for row in entered:
             if self.move.inside(row[3]) is not None:
                 self.pointers.append((row, self.metadata.document(row[3])))
+        self.heads = {
+            head.pointer: self.metadata.document(head.pointer)
+            for head in known
+            if head.pointer is not None and self.move.inside(head.pointer) is not None
+        }
+        delta: dict[int, str] = {}
+        iceberg: dict[int, str] = {}
+        for head in known:
+            {"delta": delta, "iceberg": iceberg}[head.format][head.table_id] = head.location
         with self.context.database.read() as session:
-            self.heads = {
-                pointer: self.metadata.document(pointer)
-                for pointer in relocation.head_pointers(session)
-                if self.move.inside(pointer) is not None
-            }
-            delta = {h.table_id: h.location for h in heads.of_format(session, "delta")}
             logs = {
                 f"{delta[b.table_id]}/{b.directory}"
                 for b in branches.named(session)
                 if b.table_id in delta
             }
-            iceberg = {h.table_id: h.location for h in heads.of_format(session, "iceberg")}
             for branch in branches.named(session):
                 if branch.table_id in iceberg:
                     self._plan_branch(f"{iceberg[branch.table_id]}/{branch.directory}")
@@ -147,10 +159,19 @@ class _Work:
                     key = {"table_id": table_id, "version": version, "ordinal": ordinal}
                     self.change_files.append({**key, "path": self.move(path)})
 
+    def plan_lists(self, known: list[Head], *, write: bool) -> None:
+        """Prepare the manifest lists of all versions; if they are many, write some with `write`."""
+        for head in known:
+            names = self.lists.setdefault(head.table_id, {})
+            for version, name in moved_lists(self.context, head, self.metadata, self.move.old[0]):
+                names[version] = name
+                if len(self.metadata.files) > _FILES:
+                    self._write_some(write=write)
+
     def run(self) -> None:
         """Write the files, then change the store in one transaction."""
         storage = self.context.storage
-        storage.create_all([(storage.path_of(name), data) for name, data in self.metadata.files])
+        self._write_some()
         reach("relocate.written")
         # May be repeated: paths that were changed are not changed twice.
         for directory in self.logs:
@@ -172,9 +193,18 @@ class _Work:
             for start in range(0, len(self.files), _ROWS):
                 relocation.set_files(session, self.files[start : start + _ROWS])
             relocation.set_change_files(session, self.change_files)
+            for table_id, names in self.lists.items():
+                name_lists(session, table_id, names)
             reach("relocate.changed")
             ownership.rebind(self.context.database, session, storage)
         reach("relocate.committed")
+
+    def _write_some(self, *, write: bool = True) -> None:
+        storage, some = self.context.storage, self.metadata.files
+        if write:
+            storage.create_all([(storage.path_of(name), data) for name, data in some])
+        self.written += len(some)
+        some.clear()
 
     def _plan_branch(self, directory: str) -> None:
         """Prepare the first document of a branch, which is in no catalog."""
@@ -217,7 +247,14 @@ class _Work:
         return dumps(known)
 
     def _rewritten(self, path: str, *, kind: str) -> str:
-        return self.metadata.deletes(path, kind)[0]
+        """Return the new path of a file of deletes; one that is damaged stays damaged.
+
+        Those of newest versions are not: they were rewritten with the documents before.
+        """
+        try:
+            return self.metadata.deletes(path, kind)[0]
+        except CorruptTable:
+            return self.move(path)
 
     def _extra(self, text: str | None) -> str | None:
         known = None if text is None else loads(text)
@@ -283,51 +320,13 @@ def _check_idle(context: LakeContext, session: Session) -> int:
     return now
 
 
-def _check_files(context: LakeContext, known: list[Head], move: Move) -> None:
-    """Raise `FileMissing` unless every file of every table's newest version exists."""
-    missing = [place for head in known for place in _missing(context, head, move)]
-    if missing:
-        shown = ", ".join(missing[:_EXAMPLES])
-        more = ", …" if len(missing) > _EXAMPLES else ""
-        what = f"{len(missing)} files of the lake are not in {context.storage.root}: {shown}{more}."
-        hint = "Copy all files to the new place first. Nothing was changed."
-        raise FileMissing(what, hint=hint, path=missing[0])
-
-
-def _missing(context: LakeContext, head: Head, move: Move) -> Iterator[str]:
-    storage = context.storage
-    outside = is_full(head.location)
-    there = (
-        {} if outside else {f.path: f.size for f in storage.listing(head.location, recursive=True)}
-    )
-    if not outside and head.published >= 0 and not there:
-        yield storage.uri(head.location)
-        return
-    with context.database.read() as session:
-        found = files.at(session, head.table_id, head.version)
-        for file in progress.counted(found, totals.at(session, head.table_id, head.version).files):
-            inside = move.inside(file.path) if is_full(file.path) else None
-            if inside is not None and not _is_file(context, inside, file.size):
-                yield storage.uri(inside)
-            elif not is_full(file.path) and not outside:
-                path = f"{head.location}/{file.path}"
-                if there.get(path) != file.size:
-                    yield storage.uri(path)
-
-
-def _is_file(context: LakeContext, path: str, size: int) -> bool:
-    try:
-        return context.storage.size(path) == size
-    except FileMissing:
-        return False
-
-
 def _check_movable(delta: list[str], move: Move) -> None:
     """Raise if the new root is below the old one: paths in Delta logs would be ambiguous."""
     nested = any(f"{move.new}/".startswith(f"{root}/") for root in move.old)
     if delta and nested:
         what = f"{move.new} lies below the old place, and Delta logs name files there in full."
-        hint = "Move the lake to a place outside, or drop its clones and branches."
+        hint = "Move the lake to a place outside, or drop its clones and branches before. "
+        hint += "Dropped clones count until vacuum has deleted them."
         raise UnsupportedFeature(what, hint=hint)
 
 

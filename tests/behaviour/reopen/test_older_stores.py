@@ -74,6 +74,7 @@ def test_drops_and_tags_without_a_position_go_by_their_time(lake_target: LakeTar
             session.script("ALTER TABLE lakeward_tag DROP COLUMN position")
             session.script("DROP TABLE lakeward_query")
             session.script("DROP INDEX lakeward_commit_rename")
+            session.script("DROP INDEX lakeward_file_vector")
             binding.put_setting(session, "schema_version", "26")
 
     with lake_target.open() as lake:
@@ -143,6 +144,7 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
         session.script("ALTER TABLE lakeward_cursor DROP COLUMN reader")
         session.script("DROP INDEX lakeward_commit_position")
         session.script("DROP INDEX lakeward_commit_rename")
+        session.script("DROP INDEX lakeward_file_vector")
         session.script("ALTER TABLE lakeward_commit DROP COLUMN position")
         session.script("ALTER TABLE lakeward_head DROP COLUMN policy_id")
         session.script("DROP INDEX lakeward_head_dropped")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -39,15 +40,16 @@ def publish_hint(context: LakeContext, head: Head) -> None:
     reach("publish.hinted")
 
 
-def renew_hints(context: LakeContext) -> None:
+def renew_hints(context: LakeContext, dropped: Iterable[Head] = ()) -> None:
     """Write the log's newest document into every hint that refers to another.
 
     The process that ratified it may have died before it wrote the hint. After an older store was
-    restored, the hint is newer than the log, and is set back. Failures are only logged.
+    restored, the hint is newer than the log, and is set back. Failures are only logged. The hints
+    of dropped tables are written only for those in `dropped`.
     """
     with context.database.read() as session:
         tables = heads.of_format(session, "iceberg")
-    for head in tables:
+    for head in (*tables, *dropped):
         try:
             if head.pointer is not None and _hinted(context, head) != hint_text(head.pointer):
                 _renew_hint(context, head)
@@ -69,8 +71,8 @@ def document_number(name: str) -> int | None:
 def _renew_hint(context: LakeContext, head: Head) -> None:
     with context.database.turn(head.table_id):
         with context.database.read() as session:
-            current = heads.by_id(session, head.table_id)
-        if current is not None and current.pointer is not None:
+            current = heads.ever_by_id(session, head.table_id)
+        if current.pointer is not None:
             _write_hint(context, current, hint_text(current.pointer))
 
 

@@ -22,13 +22,16 @@ from lakeward.errors import CorruptTable, LakewardError, UnsupportedFeature
 from lakeward.formats.iceberg.avro_files import read_records, write_records
 from lakeward.formats.iceberg.document import Document, parse
 from lakeward.formats.iceberg.hints import document_number
+from lakeward.formats.iceberg.listing import schemeless
 from lakeward.formats.iceberg.memory_files import output, source
 
 _PLACES: Final = ("statistics", "partition-statistics")
 _MANIFEST_PATH, _MANIFEST_LENGTH = 500, 501
-_DATA_FILE, _FILE_PATH, _FORMAT, _SIZE = 2, 100, 101, 104
+_STATUS, _DATA_FILE, _FILE_PATH, _FORMAT, _SIZE = 0, 2, 100, 101, 104
 _LOWER, _UPPER, _CONTENT, _REFERENCED = 125, 128, 134, 143
 _POSITION_DELETES: Final = 1
+_REMOVED: Final = 2
+"""The status of an entry for a file that the snapshot does not have any more."""
 _PATH_COLUMN: Final = 2147483546
 _MAGIC: Final = b"PFA1"
 _TAIL: Final = 12
@@ -79,6 +82,10 @@ class MovedTables:
         """Return the new bytes of a document that keeps its name; rewrite its metadata files."""
         return self._moved(parse(name, self.read(name))).encode()
 
+    def manifest_list(self, name: str) -> str:
+        """Rewrite a manifest list with its manifests; return its new path; raise `CorruptTable`."""
+        return self._anew(name, self._list)[0]
+
     def deletes(self, name: str, kind: str) -> Written:
         """Rewrite a file of position deletes; return its new path and size."""
         return self._anew(name, lambda at, data: moved_deletes(at, kind, data, self.moved))
@@ -111,8 +118,7 @@ class MovedTables:
         """Return a snapshot with its rewritten list; an old one that is damaged stays damaged."""
         try:
             if "manifest-list" in snapshot:
-                place = self._anew(snapshot["manifest-list"], self._list)[0]
-                return {**snapshot, "manifest-list": place}
+                return {**snapshot, "manifest-list": self.manifest_list(snapshot["manifest-list"])}
             names = [self._manifest(name)[0] for name in snapshot.get("manifests") or ()]
         except CorruptTable:
             if is_current:
@@ -130,10 +136,11 @@ class MovedTables:
         return {**source, "statistics-path": self.moved(source["statistics-path"])}
 
     def _anew(self, name: str, make: Callable[[str, bytes], bytes]) -> Written:
-        known = self._written.get(name)
+        old = self.moved(name)
+        # Writers spell the same local path with and without a scheme.
+        known = self._written.get(schemeless(old))
         if known is not None:
             return known
-        old = self.moved(name)
         directory, _, last = old.rpartition("/")
         stem, dot, suffix = last.rpartition(".")
         place = f"{directory}/{stem or last}-{self.token}{dot}{suffix if dot else ''}"
@@ -145,8 +152,8 @@ class MovedTables:
             what = f"The metadata file {old} cannot be written anew: {error.what}"
             raise CorruptTable(what, hint=error.hint, path=old) from error
         self.files.append((place, data))
-        self._written[name] = place, len(data)
-        return self._written[name]
+        self._written[schemeless(old)] = place, len(data)
+        return place, len(data)
 
 
 def moved_list(name: str, data: bytes, manifest: Callable[[str], Written]) -> bytes:
@@ -171,8 +178,14 @@ def moved_manifest(
     def change(record: Any, at: dict[int, int]) -> None:
         file, inner = record[at[_DATA_FILE]], at
         if _CONTENT in inner and file[inner[_CONTENT]] == _POSITION_DELETES:
-            kind = str(file[inner[_FORMAT]]).upper()
-            file[inner[_FILE_PATH]], file[inner[_SIZE]] = deletes(file[inner[_FILE_PATH]], kind)
+            kind, path = str(file[inner[_FORMAT]]).upper(), file[inner[_FILE_PATH]]
+            try:
+                file[inner[_FILE_PATH]], file[inner[_SIZE]] = deletes(path, kind)
+            except CorruptTable:
+                # A vacuum may have deleted a file that was removed.
+                if record[at[_STATUS]] != _REMOVED:
+                    raise
+                file[inner[_FILE_PATH]] = moved(path)
             _bounds(file, inner, moved)
         else:
             file[inner[_FILE_PATH]] = moved(file[inner[_FILE_PATH]])
@@ -185,12 +198,18 @@ def moved_manifest(
 def moved_deletes(name: str, kind: str, data: bytes, moved: Moved) -> bytes:
     """Return a file of position deletes with the new paths of data files.
 
-    Raises `UnsupportedFeature` for formats other than Parquet and Puffin.
+    Raises `UnsupportedFeature` for formats other than Parquet and Puffin, and `CorruptTable`.
     """
-    if kind == "PARQUET":
-        return _moved_parquet(data, moved)
-    if kind == "PUFFIN":
-        return _moved_puffin(name, data, moved)
+    try:
+        if kind == "PARQUET":
+            return _moved_parquet(data, moved)
+        if kind == "PUFFIN":
+            return _moved_puffin(name, data, moved)
+    except LakewardError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+        what = f"The position deletes {name} cannot be read: {error}."
+        raise CorruptTable(what, path=name) from error
     what = f"The position deletes {name} are a file of the format {kind}."
     hint = "Move the lake back, and compact the table with Spark first."
     raise UnsupportedFeature(what, hint=hint, path=name)

@@ -48,6 +48,7 @@ MIGRATIONS: Final = (
     "m0031_statistics_again",
     "m0032_text_by_bytes",
     "m0033_kept_of_dropped",
+    "m0034_deletion_vectors",
 )
 """Modules of this package, in order; a migration is imported only if a store lacks it."""
 CURRENT: Final = len(MIGRATIONS)
