@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from datafusion import SessionConfig, SessionContext
 
@@ -93,6 +95,53 @@ def test_filters_that_an_engine_passes_down_have_its_meaning(tmp_path: Path, cou
                             raise
                         continue
                     assert found == _rows(known(text)), (number, text)
+
+
+@sizes("count", short=12, full=600)
+def test_first_rows_of_random_orders_are_those_of_a_full_sort(tmp_path: Path, count: int) -> None:
+    """Through datasets and lazy frames, beside the sorts of pyarrow and of Polars."""
+    rng = random.Random(22)
+    with lw.open(tmp_path / "lake") as lake:
+        held = make_tables(lake, rng)
+        for number in range(count):
+            name = rng.choice(["one", "two", "three", "four", "many"])
+            table = lake.table(name)
+            whole = table.to_arrow()
+            assert _rows(whole.select(held[name].column_names)) == _rows(held[name])
+            keys = rng.sample("kisdvfnb", rng.randrange(1, 4)) + rng.choice([[], ["ts"]])
+            ends = [(key, rng.random() < 0.5, rng.random() < 0.5) for key in keys]
+            most, least = rng.choice([0, 1, 3, 10, 40, 1000]), rng.randrange(80)
+            sorting = [
+                (key, "descending" if down else "ascending", "at_end" if last else "at_start")
+                for key, down, last in ends
+            ]
+            kept = pc.field("k") < least if rng.random() < 0.5 else None
+            wanted = (whole if kept is None else whole.filter(kept)).sort_by(sorting)
+            found = table.to_dataset().sort_by(sorting).head(most, filter=kept)
+            assert repr(found.to_pylist()) == repr(wanted.slice(0, most).to_pylist()), (
+                number,
+                name,
+                sorting,
+                kept,
+            )
+            frame = (
+                table.to_polars() if kept is None else table.to_polars().filter(pl.col("k") < least)
+            )
+            first = frame.sort(
+                keys,
+                descending=[down for _, down, _ in ends],
+                nulls_last=[last for _, _, last in ends],
+                maintain_order=True,
+            ).head(most)
+            order = ", ".join(
+                f"{key} {'DESC' if down else 'ASC'} NULLS {'LAST' if last else 'FIRST'}"
+                for key, down, last in ends
+            )
+            where = None if kept is None else f"k < {least}"
+            lazy = table.scan_polars(order_by=order, where=where)
+            assert lazy.head(most).collect().equals(first), (number, name, order, where, most)
+            lazy = table.scan_polars(order_by=order, where=where, limit=most)
+            assert lazy.collect().equals(first), (number, name, order, where, most)
 
 
 def _of_lake(text: str) -> str:

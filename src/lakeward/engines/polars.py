@@ -32,8 +32,13 @@ from lakeward.model.schema import Schema
 from lakeward.model.types import Field, Primitive
 from lakeward.model.values import Value
 
-Read: TypeAlias = Callable[[Expression | None, Sequence[str]], pa.RecordBatchReader]
-"""Returns the rows of the files that may have rows for a condition, with some columns."""
+Read: TypeAlias = Callable[[Expression | None, Sequence[str], int | None], pa.RecordBatchReader]
+"""Returns the rows of the files that may have rows for a condition, with some columns.
+
+At least the first ones, if only so many are wanted.
+"""
+_TOGETHER: Final = 65_536
+"""So many rows of small files become one frame."""
 _COMPARISONS: Final[dict[str, Comparison]] = {
     "Eq": "=",
     "NotEq": "!=",
@@ -65,23 +70,36 @@ def lazy_frame(schema: Schema, read: Read, label: str) -> Any:
         used = set() if predicate is None else set(predicate.meta.root_names())
         wanted = names if with_columns is None else with_columns
         needed = [n for n in names if n in used or n in set(wanted)] or names[:1]
-        left = n_rows
-        with read(understood(predicate, schema), needed) as reader:
-            for batch in reader:
-                frame: Any = pl.from_arrow(batch)
+        # With both, Polars filters the first rows: those that do not match count, too.
+        condition = understood(predicate, schema) if n_rows is None else None
+        with read(condition, needed, n_rows) as reader:
+            for table in _joined(reader, n_rows):
+                frame: Any = pl.from_arrow(table)
                 if predicate is not None:
                     frame = frame.filter(predicate)
                 if with_columns is not None:
                     frame = frame.select(with_columns)
-                if left is not None:
-                    frame = frame.head(left)
-                    left -= frame.height
                 yield frame
-                if left == 0:
-                    return
 
     empty: Any = pl.from_arrow(schema.to_arrow().empty_table())
     return register_io_source(rows, schema=empty.schema, is_pure=True, explain_name=label)
+
+
+def _joined(reader: pa.RecordBatchReader, most: int | None) -> Iterator[pa.Table]:
+    """Yield the rows, or the first ones, in tables that are not small, each of which takes time."""
+    batches: list[pa.RecordBatch] = []
+    held, left = 0, most
+    for batch in reader:
+        batches.append(batch.slice(0, left))
+        held += batches[-1].num_rows
+        left = None if left is None else left - batches[-1].num_rows
+        if held >= _TOGETHER or left == 0:
+            yield pa.Table.from_batches(batches)
+            batches, held = [], 0
+        if left == 0:
+            return
+    if batches:
+        yield pa.Table.from_batches(batches)
 
 
 def understood(predicate: Any, schema: Schema) -> Expression | None:

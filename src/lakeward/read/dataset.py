@@ -9,12 +9,18 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.dataset import LakeDataset, Plan
+from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.file_access import DEFAULT_ACCESS, FileAccess
+from lakeward.engines.arrow.first_rows import first_rows
+from lakeward.engines.arrow.scan import failed
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import And, Expression
+from lakeward.model.expressions.nodes import columns as columns_of
 from lakeward.model.file import LoggedFile
+from lakeward.model.parameters import Params
 from lakeward.model.schema import Schema
+from lakeward.model.sorting import SortKey
 from lakeward.read.auditing import audit_read
 from lakeward.read.scan import read_files
 
@@ -46,6 +52,9 @@ class Version(Protocol):
     def version(self) -> int:
         """The version."""
 
+    def parsed(self, where: str | None, params: Params | None = None) -> Expression | None:
+        """Return the condition of a text."""
+
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """Return the files that may hold matching rows."""
 
@@ -63,16 +72,46 @@ def audited(snapshot: Version) -> Version:
     return snapshot
 
 
-def lazy_frame_of(snapshot: Version) -> Any:
-    """Return a lazy Polars frame of a snapshot."""
+def lazy_frame_of(
+    snapshot: Version,
+    *,
+    where: Expression | None = None,
+    order_by: Sequence[SortKey] = (),
+    limit: int | None = None,
+) -> Any:
+    """Return a lazy Polars frame of a snapshot, or of its rows that match a condition.
+
+    With `order_by` they are in that order, and with `limit` only its first ones.
+    """
     from lakeward.engines.polars import lazy_frame
 
-    def read(condition: Expression | None, columns: Sequence[str]) -> pa.RecordBatchReader:
+    def read(
+        asked: Expression | None, columns: Sequence[str], n_rows: int | None
+    ) -> pa.RecordBatchReader:
+        most = min((n for n in (limit, n_rows) if n is not None), default=None)
+        # A condition of a query on the first rows filters them, and does not change which they are.
+        condition = both(where, asked if limit is None else None)
+        files = snapshot.plan(condition)
+        if not order_by:
+            return rows_of(files, columns, condition)
+        used = frozenset[int]() if where is None else columns_of(where)
+        used |= {key.field.id for key in order_by}
+        names = [f.name for f in snapshot.schema if f.id in used or f.name in columns]
+        kept = None if where is None else to_arrow(where)
+        try:
+            found = first_rows(files, order_by, most, lambda some: rows_of(some, names), kept)
+        except pa.ArrowInvalid as error:
+            raise failed(error) from error
+        return found.select(list(columns)).to_reader()
+
+    def rows_of(
+        files: Sequence[LoggedFile], columns: Sequence[str], condition: Expression | None = None
+    ) -> pa.RecordBatchReader:
         return read_files(
             snapshot.context.storage,
             snapshot.log_head,
             snapshot.definition,
-            snapshot.plan(condition),
+            files,
             columns=columns,
             where=condition,
         )
@@ -121,4 +160,5 @@ def dataset_of(
         read,
         label=label,
         nan_is_greatest=nan_is_greatest,
+        is_whole=where is None,
     )

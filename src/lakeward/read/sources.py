@@ -24,8 +24,9 @@ from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.model.schema import Schema
+from lakeward.model.sorting import among_first
 from lakeward.model.types import Decimal, Field, Primitive, arrow_field, stored_field_type
-from lakeward.model.values import Value, from_neutral, order_key
+from lakeward.model.values import Value, from_neutral
 from lakeward.read.blooms import without_excluded
 from lakeward.read.dataset import dataset_of
 from lakeward.read.plan import file_may_match, to_prune_by
@@ -110,57 +111,7 @@ def enough(files: list[LoggedFile], wanted: Wanted) -> list[LoggedFile]:
             found.append(file)
             rows += file.file.live_rows or 0
         return found
-    return _among_first(files, wanted.order, wanted.limit, descending=wanted.descending)
-
-
-def _among_first(
-    files: list[LoggedFile], field: Field, limit: int, *, descending: bool
-) -> list[LoggedFile]:
-    """Return the files that may have one of the first rows by a column, or may have nulls."""
-    sign = -1 if descending else 1
-    bounds = {id(f): _keys(f, field, descending=descending) for f in files}
-    known = sorted(
-        (sign * far, rows)
-        for near, far, rows in filter(None, bounds.values())
-        if far is not None and rows
-    )
-    reach, rows = None, 0
-    for far, count in known:
-        rows += count
-        if rows >= limit:
-            reach = far
-            break
-    if reach is None:
-        return files
-    out = []
-    for file in files:
-        found = bounds[id(file)]
-        if found is None or found[0] is None or sign * found[0] <= reach:
-            out.append(file)
-    return out
-
-
-def _keys(
-    file: LoggedFile, field: Field, *, descending: bool
-) -> tuple[int | None, int | None, int] | None:
-    """Return the order keys of a file's first and last possible values, and its row count.
-
-    A key is None if the bound is not known. Returns None for a file that may have nulls.
-    """
-    if field.id in file.partition:
-        value = file.partition[field.id]
-        if value is None:
-            return None
-        key = order_key(field.type, value)
-        return key, key, file.file.live_rows or 0
-    stats = file.file.stats
-    if stats is None or stats.nulls.get(field.id) != 0:
-        return None
-    low, high = stats.minimum.get(field.id), stats.maximum.get(field.id)
-    first = None if low is None else order_key(field.type, low)
-    last = None if high is None else order_key(field.type, high)
-    near, far = (last, first) if descending else (first, last)
-    return near, far, file.file.live_rows or 0
+    return among_first(files, wanted.order, wanted.limit)
 
 
 def plain_files(snapshot: TableSnapshot, files: Sequence[LoggedFile]) -> PlainFiles | str:

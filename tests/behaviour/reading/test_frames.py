@@ -134,6 +134,19 @@ def test_a_frame_of_only_missing_integers_and_of_no_rows(lake: lw.Lake) -> None:
     assert isinstance(frame, pd.DataFrame)
 
 
+def test_integers_inside_of_values_of_pandas_are_exact(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(name, "l list<int64>, m map<string, int64>, s struct<x: int64>")
+    large = 2**62 + 1
+    table.append([{"l": [large, None], "m": {"a": large, "b": None}, "s": {"x": large}}])
+    table.append([{"l": None, "m": None, "s": {"x": None}}])
+
+    for frame in (table.to_pandas(), shared_lake.sql(f"SELECT * FROM {name}").to_pandas()):
+        row = frame[frame["l"].notna()].iloc[0]
+        assert [*row["l"]] == [large, None]
+        assert dict(row["m"]) == {"a": large, "b": None}
+        assert row["s"] == {"x": large}
+
+
 @pytest.mark.parametrize("rows", [1, 9, 10, 11, 130])
 def test_the_first_rows_of_many_files_are_those_of_all_rows(
     shared_lake: lw.Lake, new_name: Callable[[], str], rows: int

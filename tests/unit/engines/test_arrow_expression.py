@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import InvalidExpression
 from lakeward.model.expressions import where
-from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.nodes import And, Expression, Or
 from lakeward.model.expressions.render import render, to_sql
 from lakeward.model.schema import Schema
 from tests.support.expressions import (
@@ -189,6 +189,9 @@ def test_a_float_is_not_equal_to_a_double_that_it_cannot_hold() -> None:
 def test_remainder_takes_the_sign_of_the_dividend() -> None:
     assert kept("v % 3 = -1", [-7, 7, -1, 2], pa.int32()) == [-7, -1]
     assert kept("v % -3 = 1", [-7, 7, 1], pa.int32()) == [7, 1]
+    least = -(2**63)
+    assert kept("v % -1 = 0", [least, 5], pa.int64()) == [least, 5]
+    assert kept("v % (v - v - 1) = 0", [5, None, -7], pa.int64()) == [5, -7]
 
 
 def test_division_is_of_doubles_and_by_zero_is_null() -> None:
@@ -261,6 +264,13 @@ def test_casts() -> None:
     assert kept("CAST(v AS DECIMAL(4, 1)) = 0.3", [0.25, 0.35], pa.float64()) == [0.25]
     moments = [datetime(2026, 1, 1, 23, 59, tzinfo=UTC)]
     assert kept("CAST(v AS DATE) = '2026-01-01'", moments, pa.timestamp("us", "UTC")) == moments
+    for kind, most in ((pa.int64(), 2**63 - 1), (pa.int32(), 2**31 - 1), (pa.int8(), 127)):
+        assert kept("CAST(v AS DECIMAL(12, 2)) > 1.5", [1, 2], kind) == [2]
+        assert kept("CAST(v AS DECIMAL(38, 18)) > 1", [1, most], kind) == [most]
+    texts = ["2026-01-31", "2026-01-31 12:00:00", "2026-01-31T12:00:00+02:00", "2026-02-01T00:00Z"]
+    for text, utc in zip(texts, ("00:00", "12:00", "10:00", None), strict=True):
+        moment = f"2026-01-31 {utc}:00" if utc else "2026-02-01 00:00:00"
+        assert kept(f"CAST(v AS TIMESTAMP) = TIMESTAMP '{moment}'", texts, pa.string()) == [text]
     assert kept("date(v) = '2026-01-01'", moments, pa.timestamp("ms", "UTC")) == moments
     with pytest.raises(pa.ArrowInvalid):
         kept("CAST(v AS INT) = 5", ["five"], pa.string())
@@ -302,6 +312,32 @@ def test_long_chains_do_not_exhaust_the_engines() -> None:
         expected = [word == " OR "] * 2 + [True]
         assert by_arrow(expression, table) == expected
         assert by_datafusion(to_sql(expression), table) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", [And, Or])
+def test_arrow_filters_by_many_terms(word: type[And | Or]) -> None:
+    """Arrow makes a chain of them again, and its recursion ended the process."""
+    table = pa.table({"v": [1, None, 2], "f": [0.5, 1.5, math.nan]})
+    terms = [where.parse(f"v <> {n}", Schema.from_arrow(table.schema)) for n in range(2, 15_000)]
+    found = ds.dataset(table).to_table(filter=to_arrow(word(tuple(terms))))
+    assert found["v"].to_pylist() == ([1] if word is And else [1, 2])
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize("others", [3, 100])
+def test_a_list_of_floats_has_the_same_meaning_whatever_its_length(
+    others: int, kind: pa.DataType
+) -> None:
+    values = [0.0, -0.0, math.nan, -math.nan, math.inf, 1.5, 2.5, None]
+    listed = ", ".join(f"{n + 10}.5" for n in range(others))
+    nan = "CAST('NaN' AS DOUBLE)"
+    assert kept(f"v IN (0, 1.5, {listed})", values, kind) == [0.0, -0.0, 1.5]
+    assert len(kept(f"v IN ({listed}, {nan})", values, kind)) == 2
+    assert len(kept(f"v NOT IN (0, {listed})", values, kind)) == 5
+    assert kept(f"v NOT IN (0, {listed}, {nan})", values, kind) == [math.inf, 1.5, 2.5]
+    assert kept(f"v NOT IN (0, {listed}, NULL)", values, kind) == []
+    assert kept(f"v IN (-0.0, {listed}, NULL)", values, kind) == [0.0, -0.0]
 
 
 @pytest.mark.slow

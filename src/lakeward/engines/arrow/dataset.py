@@ -15,12 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.first_rows import first_rows
+from lakeward.engines.arrow.one_nan import has_floats, with_one_nan
+from lakeward.engines.arrow.ordered import OrderedScanner, keys_of
 from lakeward.engines.arrow.scanner import StreamScanner
 from lakeward.engines.arrow.substrait import understood
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
+from lakeward.model.sorting import SortKey
 
 Plan: TypeAlias = Callable[[Expression | None], list[LoggedFile]]
 """Returns the files that may have rows for which a condition is true."""
@@ -40,15 +44,28 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         read: Read,
         *,
         label: str,
-        filter: pc.Expression | None = None,  # noqa: A002  Arrow's own word
         nan_is_greatest: bool = False,
+        is_whole: bool = True,
     ) -> None:
+        """Prepare to read.
+
+        Args:
+            schema: The columns.
+            plan: Selects the files.
+            read: Reads them.
+            label: The name of the table, for messages.
+            nan_is_greatest: Order NaN above all numbers in filters, as SQL does, and return the
+                same NaN everywhere.
+            is_whole: Whether `read` returns all rows of files that are not deleted.
+        """
+        self._order: tuple[SortKey, ...] = ()
+        self._is_whole = is_whole
         self._lake_schema = schema
         self._arrow_schema = schema.to_arrow()
         self._plan = plan
         self._read = read
         self._label = label
-        self._kept = filter
+        self._kept: pc.Expression | None = None
         self._nan_is_greatest = nan_is_greatest
 
     def __repr__(self) -> str:
@@ -66,19 +83,12 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     def filter(self, expression: pc.Expression) -> LakeDataset:
         """Return the dataset restricted to the rows for which an expression is true."""
-        return LakeDataset(
-            self._lake_schema,
-            self._plan,
-            self._read,
-            label=self._label,
-            filter=self._both(expression),
-            nan_is_greatest=self._nan_is_greatest,
-        )
+        return self._but(_kept=self._both(expression))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:  # noqa: A002
         """Yield parts that can be read separately, without files that the filter rules out."""
         files = self._files(self._both(filter))
-        size = -(-len(files) // _PARTS) or 1
+        size = len(files) or 1 if self._order else -(-len(files) // _PARTS) or 1
         return iter(
             [_Part(self, files[at : at + size]) for at in range(0, len(files), size)]
             or [_Part(self, [])]
@@ -124,16 +134,24 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     def count_rows(self, filter: Any = None, **options: Any) -> int:  # noqa: A002
         """Return the number of rows."""
         del options
-        return self._stream(list(self._arrow_schema.names[:1]), filter).count_rows()
+        unordered = self._but(_order=())
+        return unordered._stream(self._arrow_schema.names[:1], filter).count_rows()
 
     def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002
         """Return the rows at the given positions."""
         del options
         return self._stream(columns, filter).take(indices)
 
-    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
-        """Return the rows sorted, in memory."""
-        return ds.InMemoryDataset(self.to_table(**options).sort_by(sorting))
+    def sort_by(self, sorting: Any, **options: Any) -> ds.Dataset:
+        """Return the rows in an order, as `pyarrow.Table.sort_by` has it; ties keep their order.
+
+        Rows are read when they are asked for. `head` and `take` read only the files that can have
+        the rows up to the last one that is asked for.
+        """
+        keys = keys_of(sorting, self._lake_schema, **options)
+        if keys is None:  # such as parts of nested columns
+            return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+        return self._but(_order=(*keys, *self._order))
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         """Raise `UnsupportedFeature`: the table defines the columns."""
@@ -153,16 +171,37 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         filter: pc.Expression | None,  # noqa: A002
     ) -> StreamScanner:
         """Return a scanner of the rows of some files."""
-        kept = self._both(filter)
-        names = self._needed(columns, kept)
+        kept = self._condition(filter)
+        used = {*self._needed(columns, kept), *(key.field.name for key in self._order)}
+        names = [name for name in self._arrow_schema.names if name in used]
         schema = pa.schema([self._arrow_schema.field(name) for name in names])
         shown = list(self._arrow_schema.names) if columns is None else columns
-        if kept is not None and self._nan_is_greatest:
-            kept = self._as_in_sql(kept)
-        return StreamScanner(schema, lambda: self._read(files, names), shown, kept)
+
+        def read(some: Sequence[LoggedFile]) -> pa.RecordBatchReader:
+            found = self._read(some, names)
+            return with_one_nan(found) if self._nan_is_greatest else found
+
+        def first(limit: int | None) -> pa.Table:
+            whole = self._is_whole
+            return first_rows(files, self._order, limit, read, kept, is_counted=whole)
+
+        if self._order:
+            return OrderedScanner(schema, first, shown)
+        return StreamScanner(schema, lambda: read(files), shown, kept)
 
     def _stream(self, columns: Any, filter: pc.Expression | None) -> StreamScanner:  # noqa: A002
         return self.scanner_of(self._files(self._both(filter)), columns, filter)
+
+    def _but(self, **changed: Any) -> LakeDataset:
+        """Return a dataset that differs from this one in some attributes."""
+        made = LakeDataset.__new__(LakeDataset)
+        made.__dict__.update(self.__dict__, **changed)
+        return made
+
+    def _condition(self, filter: pc.Expression | None) -> pc.Expression | None:  # noqa: A002
+        """Return the condition by which rows are filtered."""
+        kept = self._both(filter)
+        return self._as_in_sql(kept) if kept is not None and self._nan_is_greatest else kept
 
     def _as_in_sql(self, kept: pc.Expression) -> pc.Expression:
         """Return a filter that orders NaN above all numbers, as SQL does; Arrow does not.
@@ -174,7 +213,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         if found.is_whole and found.condition is not None:
             return to_arrow(found.condition)
         names = self._arrow_schema.names if found.columns is None else found.columns
-        if any(_has_floats(self._arrow_schema.field(name).type) for name in names):
+        if any(has_floats(self._arrow_schema.field(name).type) for name in names):
             what = f"{self._label}: a filter cannot be computed where values may be NaN: {kept}."
             hint = "Ask with the other engine, or write the condition in another way."
             raise UnsupportedFeature(what, hint=hint)
@@ -203,12 +242,6 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         if other is None or self._kept is None:
             return self._kept if other is None else other
         return self._kept & other
-
-
-def _has_floats(kind: pa.DataType) -> bool:
-    if pa.types.is_floating(kind):
-        return True
-    return any(_has_floats(kind.field(n).type) for n in range(kind.num_fields))
 
 
 class _Part:

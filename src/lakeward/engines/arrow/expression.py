@@ -123,12 +123,17 @@ def _is_nan(literal: Literal) -> bool:
 
 
 def _member(operand: Expression, values: tuple[Literal, ...]) -> Arrow:
+    kind, subject = arrow_type(operand.type), to_arrow(operand)
     if operand.type in _FLOATING:
-        # Hashing tells 0.0 from -0.0, which are equal.
-        return _balanced(pc.or_kleene, [_compare("=", operand, value) for value in values])
-    kind = arrow_type(operand.type)
+        if len(values) <= _FEW:  # by which a scan skips row groups
+            return _balanced(pc.or_kleene, [_compare("=", operand, value) for value in values])
+        if any(map(_is_nan, values)):
+            numbers = tuple(value for value in values if not _is_nan(value))
+            return pc.or_kleene(_member(operand, numbers), pc.is_nan(subject))
+        # Hashing tells 0.0 from -0.0, which are equal; the sum of -0.0 and 0.0 is 0.0.
+        subject = pc.add(subject, pc.scalar(pa.scalar(0.0, kind)))
+        values = tuple(Literal(cast(float, v.value) + 0.0, v.type) for v in values)
     found = pa.array([from_neutral(operand.type, value.value) for value in values], kind)
-    subject = to_arrow(operand)
     return pc.if_else(pc.is_valid(subject), subject.isin(found), pa.scalar(None, pa.bool_()))
 
 
@@ -154,6 +159,9 @@ def _divide(a: Arrow, b: Arrow) -> Arrow:
 
 def _remainder(a: Arrow, b: Arrow) -> Arrow:
     divisor = _not_zero(b, pa.int64())
+    # By 1 the remainder is the same, and the least integer can be divided.
+    negative = pc.equal(divisor, pc.scalar(pa.scalar(-1, pa.int64())))
+    divisor = pc.if_else(negative, pc.scalar(pa.scalar(1, pa.int64())), divisor)
     whole = pc.divide_checked(a, divisor)
     return pc.subtract_checked(a, pc.multiply_checked(whole, divisor))
 
@@ -190,14 +198,29 @@ def _cast(value: Arrow, source: Type, target: Type) -> Arrow:
         return pc.trunc(value).cast(kind)
     if isinstance(target, Decimal) and isinstance(source, Decimal):
         return _rescaled(value, source, target)
+    if isinstance(target, Decimal) and isinstance(source, Primitive) and source.name in _INTEGERS:
+        # Arrow wants room for all values of the integer's type.
+        wide = min(_DIGITS[source.name] + target.scale, 38)
+        return value.cast(pa.decimal128(wide, target.scale)).cast(kind)
     if target in _FLOATING and isinstance(source, Primitive) and source.name in _INTEGERS:
         # Wide integers lose digits. Of a bare cast Arrow converts the bounds of row groups, too,
         # and fails where they do not fit exactly; of a sum it does not.
         return pc.add(value.cast(kind, safe=False), pc.scalar(pa.scalar(0.0, kind)))
     if isinstance(target, Decimal) and source in _FLOATING:
         return pc.round(value, target.scale, round_mode="half_towards_infinity").cast(kind)
+    if source == Primitive("string") and target == Primitive("timestamp"):
+        return _with_zone(value).cast(kind)
     # Instants lose their time as dates, and doubles digits as floats: as SQL has it.
     return value.cast(kind, safe=target not in (*_FLOATING, Primitive("date")))
+
+
+def _with_zone(text: Arrow) -> Arrow:
+    """Return times with an offset, as Arrow requires; those without one are in UTC."""
+    is_day = pc.match_substring_regex(text, r"^\d{4}-\d\d-\d\d$")
+    has_zone = pc.match_substring_regex(text, r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
+    of_day = pc.binary_join_element_wise(text, pa.scalar("00:00:00Z"), pa.scalar("T"))
+    in_utc = pc.binary_join_element_wise(text, pa.scalar("Z"), pa.scalar(""))
+    return pc.if_else(is_day, of_day, pc.if_else(has_zone, text, in_utc))
 
 
 def _rescaled(value: Arrow, source: Decimal, target: Decimal) -> Arrow:
@@ -210,16 +233,27 @@ def _rescaled(value: Arrow, source: Decimal, target: Decimal) -> Arrow:
 
 
 def _balanced(join: Callable[[Arrow, Arrow], Arrow], terms: list[Arrow]) -> Arrow:
-    """Return the terms joined in pairs, because a chain of thousands would exhaust the stack."""
+    """Return the terms joined in pairs, because a chain of thousands would exhaust the stack.
+
+    Of calls of one function Arrow makes a chain again, however they are nested. So it is kept from
+    seeing that the terms of a part are joined by the same function as the parts.
+    """
+    while len(terms) > _CHAIN:
+        parts = [terms[at : at + _CHAIN] for at in range(0, len(terms), _CHAIN)]
+        terms = [pc.invert(pc.invert(_balanced(join, part))) for part in parts]
     while len(terms) > 1:
         pairs = [join(a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)]
         terms = pairs + terms[len(pairs) * 2 :]
     return terms[0]
 
 
+_FEW: Final = 16
+"""So many floats are compared one by one."""
+_CHAIN: Final = 500
 _WILD: Final = {"%": ".*", "_": "."}
 _FLOATING: Final = (Primitive("float"), Primitive("double"))
 _INTEGERS: Final = ("int8", "int16", "int32", "int64")
+_DIGITS: Final = {"int8": 3, "int16": 5, "int32": 10, "int64": 19}
 _COMPARE: Final[dict[str, Callable[[Arrow, Arrow], Arrow]]] = {
     "=": pc.equal,
     "!=": pc.not_equal,

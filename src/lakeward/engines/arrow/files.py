@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from lakeward.engines.arrow.csv import csv_rows, csv_schema
-from lakeward.engines.arrow.json_lines import JsonLines
+from lakeward.engines.arrow.json_lines import JsonLines, check_objects
 from lakeward.engines.arrow.origin import of_file, placed
 from lakeward.engines.arrow.remote import RemoteFile, RemoteFiles, RowFile
 from lakeward.engines.arrow.text import blocks, opened_text
@@ -212,6 +212,12 @@ def _json_schema(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     if not block.strip():
         what = f"{path} is empty, so its columns are not known."
         raise InvalidInput(what, hint="Give the columns instead.", path=str(path))
+    try:
+        check_objects(block)
+    except ValueError as error:
+        what = f"{path} cannot be read: {error}."
+        hint = 'Each line is one object, such as {"id": 1}.'
+        raise InvalidInput(what, hint=hint, path=str(path)) from error
     reading = pj.ReadOptions(block_size=len(block) + 1)
     yield pj.read_json(pa.BufferReader(block), reading).slice(0, 0)
 

@@ -17,7 +17,8 @@ def to_pandas(rows: pa.Table) -> Any:
         what = "Rows as a frame of pandas need pandas."
         raise MissingExtra(what, hint="Run: pip install pandas.") from error
 
-    # pandas has no missing integers but in its nullable types, and would make floats of them.
+    # pandas has no missing integers but in its nullable types, and would make floats of them;
+    # those inside of lists, maps and structs are Python integers.
     kinds = {
         pa.int8(): pd.Int8Dtype(),
         pa.int16(): pd.Int16Dtype(),
@@ -27,7 +28,7 @@ def to_pandas(rows: pa.Table) -> Any:
     }
     names = rows.column_names
     gaps = [n for n in names if rows[n].null_count and rows[n].type in kinds]
-    frame = rows.select([n for n in names if n not in gaps]).to_pandas()
+    frame = rows.select([n for n in names if n not in gaps]).to_pandas(integer_object_nulls=True)
     for name in gaps:
         frame.insert(names.index(name), name, rows[name].to_pandas(types_mapper=kinds.get))
     return frame

@@ -84,7 +84,7 @@ def scan(
         else:
             batches = _by_turns(source, files, names, where, deleted)
     except (FileNotFoundError, pa.ArrowException, OSError) as error:
-        raise _failed(error) from error
+        raise failed(error) from error
     return _plain(pa.schema(wanted), batches)
 
 
@@ -122,12 +122,13 @@ def _plain(wanted: pa.Schema, source: Iterator[pa.RecordBatch]) -> pa.RecordBatc
                         schema=plain,
                     )
         except (FileNotFoundError, pa.ArrowException, OSError) as error:
-            raise _failed(error) from error
+            raise failed(error) from error
 
     return pa.RecordBatchReader.from_batches(plain, batches())
 
 
-def _failed(error: BaseException) -> LakewardError:
+def failed(error: BaseException) -> LakewardError:
+    """Return the error of the project for one that Arrow raises while it reads or filters."""
     if isinstance(error, pa.ArrowInvalid) and any(sign in str(error) for sign in _NOT_COMPUTED):
         what = f"The condition cannot be computed for a row: {error}."
         return InvalidExpression(what, hint="Use a wider type, or leave such rows out first.")

@@ -16,7 +16,7 @@ from lakeward.engines.sql.query import DIALECT
 from lakeward.engines.sql.terms import COMPARISONS, bound, spelled
 from lakeward.model.expressions.nodes import And, Expression
 from lakeward.model.schema import Schema
-from lakeward.model.types import Field
+from lakeward.model.sorting import SortKey
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -42,8 +42,7 @@ class Wanted:
 
     terms: list[Expression] = field(default_factory=list)
     limit: int | None = None  # this many rows are enough
-    order: Field | None = None  # the first column of ORDER BY, if the order matters
-    descending: bool = False
+    order: SortKey | None = None  # the first column of ORDER BY, if the order matters
 
     @property
     def where(self) -> Expression | None:
@@ -299,7 +298,7 @@ def _look_at_limit(scope: Scope, schemas: Sequence[Schema], found: list[Wanted])
         field_ = None if name is None else schema.by_name.get(spelled(name, schema) or "")
         if field_ is None or str(field_.type) in ("float", "double"):
             return
-        found[number].order, found[number].descending = field_, bool(first.args.get("desc"))
+        found[number].order = SortKey(field_, bool(first.args.get("desc")))
     found[number].limit = count + skipped
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakeward.engines.spark import scopes
+from lakeward.engines.sql import wording
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model import parameters
 from lakeward.model.expressions.where import reason
@@ -86,6 +87,7 @@ class Query:
     # spans of qualifiers before columns, each with the index of its table in `tables`
     prefixes: tuple[tuple[int, int, int], ...] = ()
     columns: tuple[ColumnRef, ...] = ()
+    wording: tuple[wording.Edit, ...] = ()  # where DataFusion would read the text differently
     # the query with literals for parameters, for analysis; None if it cannot be parsed
     tree: Any = field(default=None, compare=False, repr=False)
     nodes: tuple[Any, ...] = field(default=(), compare=False, repr=False)
@@ -102,7 +104,7 @@ class Query:
             columns: The columns of each table. Unquoted names in the text match them in any case;
                 they are replaced by the exact names, because some engines match only these.
         """
-        edits: list[tuple[int, int, str]] = []
+        edits: list[wording.Edit] = list(self.wording)
         for ref, name in zip(self.tables, names, strict=True):
             alias = "" if ref.alias is not None else f" AS {ref.own_alias}"
             edits.append((ref.start, ref.end, name + alias))
@@ -170,7 +172,16 @@ def _read(text: str, params: Params | None) -> Query:
         if id(p.table) in places
     ]
     columns = tuple(_columns(tree))
-    return Query(text, tuple(refs), tuple(values), tuple(prefixes), columns, literal, tuple(nodes))
+    return Query(
+        text,
+        tuple(refs),
+        tuple(values),
+        tuple(prefixes),
+        columns,
+        tuple(wording.edits(tokens, parameters.nulls(values))),
+        literal,
+        tuple(nodes),
+    )
 
 
 def parsed(text: str) -> exp.Expr:
@@ -249,13 +260,43 @@ def _columns(tree: exp.Expr) -> Iterator[ColumnRef]:
     """Yield unquoted column names, without aliases that the query itself defines."""
     from sqlglot import exp
 
-    made = {a.alias.lower() for a in tree.find_all(exp.Alias)}
+    made: dict[str, list[exp.Expr]] = {}
+    for alias in tree.find_all(exp.Alias):
+        made.setdefault(alias.alias.lower(), []).append(alias)
     for column in tree.find_all(exp.Column):
         this, table = column.this, column.table.lower() or None
         if not isinstance(this, exp.Identifier) or this.quoted or "start" not in this.meta:
             continue
-        if table is not None or this.name.lower() not in made:
+        aliases = () if table is not None else made.get(this.name.lower(), ())
+        if all(_is_hidden(alias, column) for alias in aliases):
             yield ColumnRef(this.name, table, this.meta["start"], this.meta["end"] + 1)
+
+
+def _is_hidden(alias: exp.Expr, column: exp.Expr) -> bool:
+    """Return whether a column is in a part of a query that cannot refer to an alias.
+
+    So `x` in `SELECT x AS X FROM t WHERE x > 1` is the table's column; also in a UNION of such.
+    """
+    from sqlglot import exp
+
+    select, node = alias.parent, column
+    within = column.find_ancestor(exp.With)
+    is_recursive = within is not None and bool(within.args.get("recursive"))
+    while isinstance(select, exp.Select) and node.parent is not None:
+        if node.parent is select:
+            return node.arg_key in ("expressions", "from_", "joins", "where")
+        if isinstance(node.parent, exp.SetOperation) and node.arg_key in ("this", "expression"):
+            other: exp.Expr | None = select
+            while other is not None and other.parent is not node.parent:
+                other = (
+                    other.parent
+                    if isinstance(other.parent, exp.SetOperation | exp.Subquery)
+                    else None
+                )
+            if other is not None:
+                return not is_recursive
+        node = node.parent
+    return False
 
 
 def _ref(node: exp.Table, tokens: Sequence[Token], literal: exp.Table) -> TableRef:
@@ -301,6 +342,11 @@ def _after_version(tokens: Sequence[Token], end: int) -> int:
     if kind in ("COLON", "PARAMETER") or word in ("timestamp", "timestamptz", "date"):
         value += 1
     return rest[value].end + 1
+
+
+def bound(text: str, params: Params | None) -> parameters.Bound:
+    """Return a statement with `$p0`, `$p1`, … in place of its parameters, and their values."""
+    return _edited(text, (), parameters.given(parameters.places(tokens_of(text)), params))
 
 
 def _edited(

@@ -36,6 +36,26 @@ _CLOSING: Final = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _PREFIXES: Final = frozenset({"NOT", "DASH", "PLUS", "TILDE"})
 
 
+class FilledText(str):
+    """The text of an expression with values in place of its parameters and subqueries.
+
+    It may be longer than `MAX_LENGTH`, which is for what users write.
+    """
+
+    __slots__ = ()
+
+
+def check_length(text: str, *, besides: int = 0) -> None:
+    """Raise `InvalidExpression` for a text that is too long for a user's expression.
+
+    `besides` says how many of the characters are not the user's.
+    """
+    length = len(text) - besides
+    if length > MAX_LENGTH and not isinstance(text, FilledText):
+        what = f"The expression has {length} characters; at most {MAX_LENGTH} are allowed."
+        raise InvalidExpression(what)
+
+
 def parse(text: str, schema: Schema) -> Expression:
     """Return the boolean expression of a text, for a table of this schema.
 
@@ -87,9 +107,7 @@ def _tree(text: str) -> exp.Expr:
         raise InvalidExpression(what, hint='Write it as SQL, such as "id > 5".')
     if not text.strip():
         raise InvalidExpression(_EMPTY, hint="Write a condition, or true for all rows.")
-    if len(text) > MAX_LENGTH:
-        what = f"The expression has {len(text)} characters; at most {MAX_LENGTH} are allowed."
-        raise InvalidExpression(what)
+    check_length(text)
     # The parser is slow to import, and most commands do not need it.
     import sqlglot
     from sqlglot import exp
