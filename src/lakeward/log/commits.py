@@ -64,6 +64,10 @@ _MEMBERS = Statement(
     FROM lakeward_commit c JOIN lakeward_head h ON h.table_id = c.table_id
     WHERE c.transaction_id = :transaction_id ORDER BY h.namespace, h.name"""
 )
+_DROPPED_MEMBERS = Statement(
+    """SELECT c.table_id FROM lakeward_commit c JOIN lakeward_head h ON h.table_id = c.table_id
+    WHERE c.transaction_id = :transaction_id AND h.dropped_ms IS NOT NULL"""
+)
 _TRANSACTIONS = Statement("SELECT transaction_id, info FROM lakeward_commit")
 _INSERT = insertion(commit, "")
 _INSERT_APP = insertion(app_transaction, "")
@@ -271,6 +275,12 @@ def members(session: Session, transaction_id: str) -> list[tuple[TableName, int,
     """Return the tables that a transaction changed: name, table id and version."""
     rows = session.rows(_MEMBERS, {"transaction_id": transaction_id})
     return [(TableName(namespace, name), table_id, v) for namespace, name, table_id, v in rows]
+
+
+def dropped_members(session: Session, transaction_id: str) -> set[int]:
+    """Return the ids of the tables that a transaction changed and that were dropped since."""
+    rows = session.rows(_DROPPED_MEMBERS, {"transaction_id": transaction_id})
+    return {table_id for (table_id,) in rows}
 
 
 def transaction_members(session: Session) -> Iterator[tuple[str, int]]:

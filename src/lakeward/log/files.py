@@ -71,6 +71,9 @@ _BY_PATH = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
     WHERE table_id = :table_id AND path = :path AND removed_version = :live"""  # noqa: S608  our names
 )
+_EVER_BY_PATH = Statement(
+    f"SELECT {_COLUMNS} FROM lakeward_file WHERE table_id = :table_id AND path = :path"  # noqa: S608  our names
+)
 _AT_PATH = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
     WHERE {_IN_VERSION} AND path = :path
@@ -268,6 +271,11 @@ def count_changed(session: Session, table_id: int, after: int, version: int) -> 
 def live_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]:
     """Return live files at a path: several only if their deletion vectors differ."""
     return _files(session, _BY_PATH, table_id=table_id, path=path, live=LIVE)
+
+
+def ever_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]:
+    """Return the files that were at a path in any version."""
+    return _files(session, _EVER_BY_PATH, table_id=table_id, path=path)
 
 
 def is_live(session: Session, table_id: int, known: LoggedFile) -> bool:

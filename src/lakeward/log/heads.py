@@ -249,8 +249,7 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
     if row is None:
         taken = "table" if find(session, new.name) is not None else "table at the location of"
         what = f"The lake has a {taken} {new.name} already."
-        hint = "Choose another name, or give if_not_exists=True (--if-not-exists) to use this one."
-        raise AlreadyExists(what, hint=hint, table=str(new.name))
+        raise AlreadyExists(what, hint="Choose another name.", table=str(new.name))
     return int(row[0])
 
 

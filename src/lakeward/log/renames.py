@@ -83,6 +83,15 @@ def members(session: Session, transaction_id: str) -> dict[str, tuple[int, str]]
     return {str(Names(now, _former(session, i)).at(v)): (v, str(now)) for now, i, v in found}
 
 
+def dropped_members(session: Session, transaction_id: str) -> tuple[str, ...]:
+    """Return the tables of a transaction that were dropped since, by their names at the commit."""
+    gone = commits.dropped_members(session, transaction_id)
+    if not gone:
+        return ()
+    found = commits.members(session, transaction_id)
+    return tuple(str(Names(now, _former(session, i)).at(v)) for now, i, v in found if i in gone)
+
+
 def head_at(session: Session, head: Head, version: int) -> Head:
     """Return the head with the table's name as of `version`, as published files have it."""
     row = session.row(_NEXT, {"table_id": head.table_id, "version": version})

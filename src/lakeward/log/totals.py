@@ -18,8 +18,8 @@ class Sums(NamedTuple):
         size: Their bytes.
         counted: How many of them have a row count.
         rows: The sum of these row counts.
-        deleted: How many rows their deletion vectors delete, as far as the vectors have a count.
-        uncounted: How many of them have a deletion vector without a count.
+        deleted: How many of these rows deletion vectors delete, as far as the vectors have a count.
+        uncounted: How many of the files with a row count have a deletion vector without a count.
     """
 
     files: int
@@ -35,22 +35,27 @@ class Sums(NamedTuple):
         known = self.counted == self.files and not self.uncounted
         return self.rows - self.deleted if known else None
 
+    @property
+    def logged_rows(self) -> int:
+        """Rows without deleted ones, as far as files and deletion vectors have their counts."""
+        return self.rows - self.deleted
+
     def changed(self, added: Sums, removed: Sums) -> Sums:
         """Return the sums after files were added and others removed."""
         return Sums(*(a + b - c for a, b, c in zip(self, added, removed, strict=True)))
 
 
 def _statements(condition: str) -> tuple[Statement, Statement]:
-    """Return statements for the sums over some files, and for their deletion vectors."""
+    """Return statements for the sums over some files, and for their deletion vectors.
+
+    The first reads only an index; the second only files that have deletion vectors.
+    """
     counts = "coalesce(sum(size), 0), count(row_count), coalesce(sum(row_count), 0)"
     return (
-        Statement(
-            f"""SELECT count(*), {counts}, count(deletion_vector)
-            FROM lakeward_file WHERE {condition}"""  # noqa: S608  text of our own
-        ),
+        Statement(f"SELECT count(*), {counts} FROM lakeward_file WHERE {condition}"),  # noqa: S608  text of our own
         Statement(
             f"""SELECT deletion_vector FROM lakeward_file
-            WHERE {condition} AND deletion_vector IS NOT NULL"""  # noqa: S608  text of our own
+            WHERE {condition} AND deletion_vector IS NOT NULL AND row_count IS NOT NULL"""  # noqa: S608  text of our own
         ),
     )
 
@@ -61,11 +66,21 @@ IN_VERSION: Final = (
 # With the plain version SQLite may read all live files, not those that were added.
 GAINED: Final = """table_id = :table_id AND added_version > :before AND added_version <= :version
     AND removed_version + 0 > :version"""
+# For a wide range: reads the live files by their index, and looks up no row.
+GAINED_OF_MANY: Final = """table_id = :table_id AND removed_version > :version
+    AND added_version + 0 > :before AND added_version + 0 <= :version"""
 LOST: Final = """table_id = :table_id AND removed_version > :before AND removed_version <= :version
     AND added_version <= :before"""
 _AT: Final = _statements(IN_VERSION)
 _GAINED: Final = _statements(GAINED)
+_GAINED_OF_MANY: Final = _statements(GAINED_OF_MANY)
 _LOST: Final = _statements(LOST)
+_WIDE: Final = 20_000
+"""A range of versions that added so many files is wide."""
+_SOME_ADDED: Final = Statement(
+    """SELECT count(*) FROM (SELECT 1 FROM lakeward_file WHERE table_id = :table_id
+    AND added_version > :before AND added_version <= :version LIMIT :most) found"""
+)
 _OWN: Final = """lakeward_file f WHERE f.table_id = :table_id
     AND f.added_version > :before AND f.added_version <= :version
     AND f.path NOT LIKE :rooted AND f.path NOT LIKE :schemed"""
@@ -96,7 +111,14 @@ def between(session: Session, table_id: int, before: int, version: int) -> tuple
     They are right only if neither version is retired.
     """
     params = {"table_id": table_id, "before": before, "version": version}
-    return _sums(session, _GAINED, params), _sums(session, _LOST, params)
+    gained = _GAINED_OF_MANY if is_wide(session, table_id, before, version) else _GAINED
+    return _sums(session, gained, params), _sums(session, _LOST, params)
+
+
+def is_wide(session: Session, table_id: int, before: int, version: int) -> bool:
+    """Return whether the versions after `before` and up to `version` added very many files."""
+    params = {"table_id": table_id, "before": before, "version": version, "most": _WIDE}
+    return int(session.row(_SOME_ADDED, params)[0]) == _WIDE
 
 
 def stored(session: Session, table_id: int, version: int, before: int = -1) -> int:
@@ -115,9 +137,7 @@ def stored(session: Session, table_id: int, version: int, before: int = -1) -> i
 def _sums(
     session: Session, statements: tuple[Statement, Statement], params: dict[str, int]
 ) -> Sums:
-    count, size, counted, rows, vectors = map(int, session.row(statements[0], params))
-    if not vectors:
-        return Sums(count, size, counted, rows, 0, 0)
+    count, size, counted, rows = map(int, session.row(statements[0], params))
     deleted = [
         deleted_rows(loads(text))
         for chunk in session.stream(statements[1], params)

@@ -5,39 +5,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lakeward.log import commits, files
-from lakeward.log.database import Session
+from lakeward.errors import InvalidInput
+from lakeward.log.differences import PartitionSums, Side
+from lakeward.log.totals import Sums
+from lakeward.model import arguments
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.records import HIDDEN, in_json, shown_as
-from lakeward.model.row_counts import NO_ROWS, SAMPLE, RowCounts, row_counts
-from lakeward.model.schema import Schema
+from lakeward.model.row_counts import SAMPLE, RowCounts
 from lakeward.model.shown import html_table
 from lakeward.model.transform import python_value
+from lakeward.model.values import Value
+from lakeward.read.definition_diff import (
+    PropertyChange,
+    SchemaChange,
+    property_changes,
+    schema_changes,
+)
 from lakeward.read.describe import Totals
+from lakeward.read.files_between import FilesBetween
 from lakeward.read.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.read.row_diff import RowDiff
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaChange:
-    """A column that was added, dropped or changed."""
-
-    kind: str
-    column: str
-    before: str | None
-    after: str | None
-
-
-class PropertyChange(NamedTuple):
-    """The old and the new value of a property; None if it was not set."""
-
-    before: str | None
-    after: str | None
 
 
 class FileInfo(NamedTuple):
@@ -47,6 +39,30 @@ class FileInfo(NamedTuple):
     bytes: int
     rows: int | None
     partition: Mapping[str, Any]
+
+
+class FilePage(NamedTuple):
+    """Some of the files that were added or removed.
+
+    Attributes:
+        files: The files, in the order in which they were added.
+        next: `after` of the next page; None if no file follows.
+    """
+
+    files: tuple[FileInfo, ...]
+    next: tuple[int, int] | None
+
+
+class FileSums(NamedTuple):
+    """How many files were added or removed, with their bytes and their rows.
+
+    Attributes:
+        rows: Rows that are not deleted, as far as the log has their number.
+    """
+
+    files: int
+    bytes: int
+    rows: int
 
 
 class PartitionChange(NamedTuple):
@@ -63,15 +79,17 @@ class PartitionChange(NamedTuple):
 class Diff:
     """The difference between two versions, from the first to the second.
 
+    If the versions differ in more than 1,000 files, or if more than 1,000 commits are between them,
+    lists of files, `partitions` and `changed` are read from the log when they are first used. This
+    raises `VersionNotFound` if one of the versions was vacuumed meanwhile.
+
     Attributes:
-        added_files: Files of `to_version` that `from_version` does not have.
-        removed_files: Files of `from_version` that `to_version` does not have.
+        added: The sums over the files of `to_version` that `from_version` does not have.
+        removed: The sums over the files of `from_version` that `to_version` does not have.
         schema_changes: Changed columns, matched by id: a renamed column is one change.
         properties: Old and new value of each property or constraint that differs.
         before: Totals of `from_version`.
         after: Totals of `to_version`.
-        changed: How many rows the commits in between inserted, updated and deleted, without rows
-            that were only copied to new files; None if a commit does not record these numbers.
         old: The definition at `from_version`.
         new: The definition at `to_version`.
         rows: The rows by which the versions differ, if requested.
@@ -80,22 +98,22 @@ class Diff:
     table: str
     from_version: int
     to_version: int
-    added_files: tuple[LoggedFile, ...] = field(metadata=HIDDEN)
-    removed_files: tuple[LoggedFile, ...] = field(metadata=HIDDEN)
+    added: FileSums
+    removed: FileSums
     schema_changes: tuple[SchemaChange, ...] = field(metadata=shown_as("schema"))
     properties: Mapping[str, PropertyChange]
     before: Totals
     after: Totals
-    changed: RowCounts | None
     old: Definition = field(metadata=HIDDEN)
     new: Definition = field(metadata=HIDDEN)
+    _between: FilesBetween = field(metadata=HIDDEN, compare=False)
     rows: RowDiff | None = None
 
     def __repr__(self) -> str:
         shown = {
-            "changed": self.changed,
-            "files_added": len(self.added_files),
-            "files_removed": len(self.removed_files),
+            "changed": self.changed if self.is_small else None,
+            "files_added": self.added.files,
+            "files_removed": self.removed.files,
             "schema_changes": self.schema_changes,
             "properties": dict(self.properties),
             "rows": self.rows,
@@ -105,9 +123,9 @@ class Diff:
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [
-            ("rows changed", self.changed),
-            ("files added", len(self.added_files)),
-            ("files removed", len(self.removed_files)),
+            *([("rows changed", self.changed)] if self.is_small else []),
+            ("files added", self.added.files),
+            ("files removed", self.removed.files),
         ]
         rows += [("schema", change) for change in self.schema_changes]
         rows += [(f"property {name}", change) for name, change in self.properties.items()]
@@ -120,16 +138,42 @@ class Diff:
         return html_table(title, ("what", "difference"), rows)
 
     @property
+    def is_small(self) -> bool:
+        """Whether few files differ, so that lists and partitions were read with the totals."""
+        return self._between.is_few
+
+    @property
+    def added_files(self) -> tuple[LoggedFile, ...]:
+        """The files of `to_version` that `from_version` does not have."""
+        return self._between.gained if self._is_forward else self._between.lost
+
+    @property
+    def removed_files(self) -> tuple[LoggedFile, ...]:
+        """The files of `from_version` that `to_version` does not have."""
+        return self._between.lost if self._is_forward else self._between.gained
+
+    @property
+    @in_json
+    def changed(self) -> RowCounts | None:
+        """How many rows the commits in between inserted, updated and deleted.
+
+        Rows that were only copied to new files do not count. None if a commit does not record
+        these numbers.
+        """
+        counts = self._between.changed
+        return counts if self._is_forward or counts is None else _undone(counts)
+
+    @property
     @in_json
     def rows_added(self) -> int:
         """Rows in added files, including files added again with other deleted rows."""
-        return sum(f.file.logged_rows for f in self.added_files)
+        return self.added.rows
 
     @property
     @in_json
     def rows_removed(self) -> int:
         """Rows in removed files."""
-        return sum(f.file.logged_rows for f in self.removed_files)
+        return self.removed.rows
 
     @property
     @in_json
@@ -147,20 +191,54 @@ class Diff:
     @in_json
     def partitions(self) -> tuple[PartitionChange, ...]:
         """The files and rows added to and removed from each partition, sorted by name."""
-        counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-        for place, found in enumerate((self.files_added, self.files_removed)):
-            for f in found:
-                line = counts[_partition(f.partition)]
-                line[place] += 1
-                line[place + 2] += f.rows or 0
+        between, counts = self._between, defaultdict[str, list[int]](lambda: [0, 0, 0, 0])
+        sides = (between.gained_partitions, between.lost_partitions)
+        for place, found in enumerate(sides if self._is_forward else sides[::-1]):
+            for one in found:
+                line = counts[_partition(one, self.old if place else self.new)]
+                line[place] += one.files
+                line[place + 2] += one.rows
         return tuple(PartitionChange(name, *line) for name, line in sorted(counts.items()))
 
     @property
     def is_empty(self) -> bool:
         """Whether the two versions have the same files and definition."""
-        return not (
-            self.added_files or self.removed_files or self.schema_changes or self.properties
-        )
+        counts = self.added.files, self.removed.files
+        return not (any(counts) or self.schema_changes or self.properties)
+
+    def files(
+        self,
+        kind: Literal["added", "removed"],
+        *,
+        limit: int = 100,
+        after: tuple[int, int] | None = None,
+    ) -> FilePage:
+        """Return some of the files that were added or removed, without reading all of them.
+
+        Args:
+            kind: `added` or `removed`.
+            limit: How many files at most.
+            after: `next` of the page before; None for the first page.
+
+        Raises:
+            InvalidInput: There is no such kind.
+        """
+        if kind not in ("added", "removed"):
+            what = f"`kind` must be 'added' or 'removed'; it is {kind!r}."
+            raise InvalidInput(what, parameter="kind")
+        most = arguments.whole(limit, "limit")
+        is_added = kind == "added"
+        side = Side.GAINED if is_added == self._is_forward else Side.LOST
+        last = (-1, -1) if after is None else (int(after[0]), int(after[1]))
+        found = self._between.page(side, most=most + 1, after=last)
+        definition = self.new if is_added else self.old
+        shown = tuple(_file(f, definition) for f in found[:most])
+        more = found[most - 1] if 0 < most < len(found) else None
+        return FilePage(shown, None if more is None else (more.added, more.ordinal))
+
+    @property
+    def _is_forward(self) -> bool:
+        return self.from_version <= self.to_version
 
 
 def diff(
@@ -175,112 +253,50 @@ def diff(
 
     With `rows`, the files that only one of the snapshots has are read and compared.
     """
-    low, high = sorted((first, second), key=lambda s: s.version)
-    with low.context.database.read() as session:
-        table_id = low.log_head.table_id
-        came = tuple(files.at(session, table_id, high.version, after=low.version))
-        went = tuple(files.removed_since(session, table_id, low.version, high.version))
-        changed = _changed(session, table_id, low.version, high.version)
-    came = tuple(sorted(came, key=lambda f: (f.added, f.ordinal)))
-    forward = first.version <= second.version
-    new, gone = (came, went) if forward else (went, came)
-    before, after = first.totals(), second.totals()  # raises an error for a vacuumed version
+    is_forward = first.version <= second.version
+    between = FilesBetween(first, second) if is_forward else FilesBetween(second, first)
+    gained, lost = between.sums[Side.GAINED], between.sums[Side.LOST]
+    low, high = between.low_totals, between.high_totals
     told = None
     if rows:
         # Imported here because it loads the engine.
         from lakeward.read.row_diff import version_rows
 
+        new, gone = (between.gained, between.lost) if is_forward else (between.lost, between.gained)
         told = version_rows(first, second, gone, new, key=key, sample=sample)
     return Diff(
         table=first.name,
         from_version=first.version,
         to_version=second.version,
-        added_files=new,
-        removed_files=gone,
-        schema_changes=tuple(_schema_changes(first.schema, second.schema)),
-        properties=_properties(first.definition, second.definition),
-        before=before,
-        after=after,
-        changed=changed if forward or changed is None else _undone(changed),
+        added=_sums(gained if is_forward else lost),
+        removed=_sums(lost if is_forward else gained),
+        schema_changes=tuple(schema_changes(first.schema, second.schema)),
+        properties=property_changes(first.definition, second.definition),
+        before=low if is_forward else high,
+        after=high if is_forward else low,
         old=first.definition,
         new=second.definition,
+        _between=between,
         rows=told,
     )
 
 
-def _changed(session: Session, table_id: int, after: int, version: int) -> RowCounts | None:
-    """Return the rows that the commits of a range changed; None if a commit does not record it."""
-    total = NO_ROWS
-    found = commits.history(
-        session, table_id, low=after + 1, high=version, limit=max(1, version - after)
-    )
-    for commit in found:
-        counts = row_counts(commit.info) or _by_files(session, table_id, commit.version)
-        if counts is None:
-            return None
-        total = total.plus(counts)
-    return total
-
-
-def _by_files(session: Session, table_id: int, version: int) -> RowCounts | None:
-    """Return the changed rows of a commit that only adds or only removes files; None for others."""
-    came = [f.file.live_rows for f in files.added_at(session, table_id, version)]
-    went = [f.file.live_rows for f in files.removed_at(session, table_id, version)]
-    if (came and went) or None in came or None in went:
-        return None
-    return RowCounts(sum(n or 0 for n in came), 0, sum(n or 0 for n in went))
+def _sums(found: Sums) -> FileSums:
+    return FileSums(found.files, found.size, found.logged_rows)
 
 
 def _undone(changed: RowCounts) -> RowCounts:
     return RowCounts(changed.deleted, changed.updated, changed.inserted)
 
 
-def _schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:
-    old, new = before.by_id, after.by_id
-    changes = [
-        SchemaChange("dropped", f.name, str(f.type), None) for i, f in old.items() if i not in new
-    ]
-    changes += [
-        SchemaChange("added", f.name, None, str(f.type)) for i, f in new.items() if i not in old
-    ]
-    for field_id in old.keys() & new.keys():
-        was, now = old[field_id], new[field_id]
-        if was.name != now.name:
-            changes.append(SchemaChange("renamed", now.name, was.name, now.name))
-        if str(was.type) != str(now.type):
-            changes.append(SchemaChange("type", now.name, str(was.type), str(now.type)))
-        if was.nullable != now.nullable:
-            words = ("required", "nullable")
-            changes.append(
-                SchemaChange("nullability", now.name, words[was.nullable], words[now.nullable])
-            )
-        if was.comment != now.comment:
-            changes.append(SchemaChange("comment", now.name, was.comment, now.comment))
-    return changes
-
-
-def _properties(before: Definition, after: Definition) -> dict[str, PropertyChange]:
-    old, new = _settings(before), _settings(after)
-    return {
-        k: PropertyChange(old.get(k), new.get(k))
-        for k in sorted(old.keys() | new.keys())
-        if old.get(k) != new.get(k)
-    }
-
-
-def _settings(definition: Definition) -> dict[str, str]:
-    checks = {f"constraint.{k}": v for k, v in definition.constraints.items()}
-    partition = {"partition_by": ",".join(definition.partition_names)}
-    return {**definition.properties, **checks, **partition}
-
-
 def _file(source: LoggedFile, definition: Definition) -> FileInfo:
-    return FileInfo(source.path, source.size, source.rows, _partition_values(source, definition))
+    values = _partition_values(source.partition, definition)
+    return FileInfo(source.path, source.size, source.rows, values)
 
 
-def _partition_values(source: LoggedFile, definition: Definition) -> dict[str, Any]:
+def _partition_values(source: Mapping[int, Value], definition: Definition) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for own_id, value in definition.schema.current_values(source.partition).items():
+    for own_id, value in definition.schema.current_values(source).items():
         if own_id not in definition.schema.by_id and own_id not in definition.derived:
             continue
         field_ = definition.field(own_id)
@@ -290,6 +306,8 @@ def _partition_values(source: LoggedFile, definition: Definition) -> dict[str, A
     return out
 
 
-def _partition(values: Mapping[str, Any]) -> str:
+def _partition(found: PartitionSums, definition: Definition) -> str:
+    """Return the name of a partition."""
+    values = _partition_values(found.values, definition)
     shown = {name: "(none)" if value is None else str(value) for name, value in values.items()}
     return "/".join(f"{name}={value}" for name, value in shown.items())

@@ -159,6 +159,7 @@ class TransactionRecord:
             unless ratified.
         names_now: The name of each table now, or its last one if it was dropped, by its name at the
             commit.
+        dropped: Names at the commit of the tables that were dropped since.
     """
 
     transaction_id: str
@@ -172,6 +173,7 @@ class TransactionRecord:
     ended: datetime | None
     versions: Mapping[str, int]
     names_now: Mapping[str, str]
+    dropped: tuple[str, ...] = ()
 
     @property
     @in_json
@@ -211,6 +213,7 @@ def _record(session: Session, source: Registration) -> TransactionRecord:
         ended=None if source.ended_ms is None else to_datetime(source.ended_ms),
         versions={name: version for name, (version, _) in members.items()},
         names_now={name: now for name, (_, now) in members.items()},
+        dropped=renames.dropped_members(session, source.transaction_id) if members else (),
     )
 
 

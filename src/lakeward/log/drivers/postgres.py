@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -119,6 +120,7 @@ class PostgresDatabase(Database):
         self._idle: deque[psycopg.Connection[Any]] = deque()
         self._pid = os.getpid()
         self._forked: list[Any] = []
+        self._watch()
 
     @property
     def label(self) -> str:
@@ -247,8 +249,14 @@ class PostgresDatabase(Database):
 
     def close(self) -> None:
         """Close idle connections."""
-        while self._idle:
-            self._idle.pop().close()
+        _close(self._idle, self._pid)
+
+    def _watch(self) -> None:
+        """Arrange that idle connections are closed when this object is garbage-collected.
+
+        A thread may give one back after `close`.
+        """
+        self._finalizer = weakref.finalize(self, _close, self._idle, self._pid)
 
     def _commit(self, connection: psycopg.Connection[Any]) -> None:
         try:
@@ -261,9 +269,11 @@ class PostgresDatabase(Database):
     def _connection(self) -> Generator[psycopg.Connection[Any]]:
         if self._pid != os.getpid():
             # A forked child must not touch its parent's connections, not even to close them.
+            self._finalizer.detach()
             self._forked.append(self._idle)
             self._idle = deque()
             self._pid = os.getpid()
+            self._watch()
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -302,6 +312,13 @@ class PostgresDatabase(Database):
             what = f"The store {self.label} cannot be reached: {_one_line(error)}."
             return StoreUnavailable(what, hint="Check that the server runs, then try again.")
         return StoreError(f"The store {self.label} failed: {_one_line(error)}.")
+
+
+def _close(idle: deque[psycopg.Connection[Any]], pid: int) -> None:
+    """Close the idle connections of this process; those of a parent process stay open."""
+    while idle and pid == os.getpid():
+        with suppress(IndexError):  # another thread was quicker
+            idle.pop().close()
 
 
 def _checked(url: str) -> str:

@@ -1,0 +1,67 @@
+"""The columns, properties and constraints by which two definitions of a table differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakeward.model.definition import Definition
+from lakeward.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A column that was added, dropped or changed."""
+
+    kind: str
+    column: str
+    before: str | None
+    after: str | None
+
+
+class PropertyChange(NamedTuple):
+    """The old and the new value of a property; None if it was not set."""
+
+    before: str | None
+    after: str | None
+
+
+def schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:
+    """Return the changed columns, matched by id: a renamed column is one change."""
+    old, new = before.by_id, after.by_id
+    changes = [
+        SchemaChange("dropped", f.name, str(f.type), None) for i, f in old.items() if i not in new
+    ]
+    changes += [
+        SchemaChange("added", f.name, None, str(f.type)) for i, f in new.items() if i not in old
+    ]
+    for field_id in old.keys() & new.keys():
+        was, now = old[field_id], new[field_id]
+        if was.name != now.name:
+            changes.append(SchemaChange("renamed", now.name, was.name, now.name))
+        if str(was.type) != str(now.type):
+            changes.append(SchemaChange("type", now.name, str(was.type), str(now.type)))
+        if was.nullable != now.nullable:
+            words = ("required", "nullable")
+            changes.append(
+                SchemaChange("nullability", now.name, words[was.nullable], words[now.nullable])
+            )
+        if was.comment != now.comment:
+            changes.append(SchemaChange("comment", now.name, was.comment, now.comment))
+    return changes
+
+
+def property_changes(before: Definition, after: Definition) -> dict[str, PropertyChange]:
+    """Return the old and the new value of each property or constraint that differs."""
+    old, new = _settings(before), _settings(after)
+    return {
+        k: PropertyChange(old.get(k), new.get(k))
+        for k in sorted(old.keys() | new.keys())
+        if old.get(k) != new.get(k)
+    }
+
+
+def _settings(definition: Definition) -> dict[str, str]:
+    checks = {f"constraint.{k}": v for k, v in definition.constraints.items()}
+    partition = {"partition_by": ",".join(definition.partition_names)}
+    return {**definition.properties, **checks, **partition}
