@@ -39,6 +39,29 @@ def append_file(
         names: What columns are called inside the file, where it is not as in `rows`.
         statistics: Whether the manifest has bounds and counts; they need the table's own names.
     """
+    file = data_file(table, rows, partition=partition, names=names, statistics=statistics)
+    with table.transaction() as change:
+        add_file(change, file)
+    table.refresh()
+    return str(file.file_path)
+
+
+def add_file(change: Any, file: DataFile) -> None:
+    """Append a data file in a transaction of pyiceberg."""
+    with change.update_snapshot().fast_append() as snapshot:
+        snapshot.append_data_file(file)
+
+
+def data_file(
+    table: Any,
+    rows: pa.Table,
+    *,
+    partition: Sequence[Any] = (),
+    names: Mapping[str, str] | None = None,
+    statistics: bool = True,
+    claims: Mapping[str, Any] | None = None,
+) -> DataFile:
+    """A new file with these rows, as a manifest lists it; `claims` replace what is true of it."""
     path = f"{table.location()}/data/{uuid.uuid4()}.parquet"
     local = Path(path.removeprefix("file://"))
     local.parent.mkdir(parents=True, exist_ok=True)
@@ -53,19 +76,16 @@ def append_file(
             stats_columns=compute_statistics_plan(table.schema(), table.properties),
             parquet_column_mapping=parquet_path_to_id_mapping(table.schema()),
         ).to_serialized_dict()
-    file = DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=path,
-        file_format=FileFormat.PARQUET,
-        partition=Record(*partition),
-        file_size_in_bytes=local.stat().st_size,
+    told = {
+        "file_path": path,
+        "partition": Record(*partition),
+        "file_size_in_bytes": local.stat().st_size,
         **found,
-    )
+        **(claims or {}),
+    }
+    file = DataFile.from_args(content=DataFileContent.DATA, file_format=FileFormat.PARQUET, **told)
     file.spec_id = table.metadata.default_spec_id
-    with table.transaction() as change, change.update_snapshot().fast_append() as snapshot:
-        snapshot.append_data_file(file)
-    table.refresh()
-    return path
+    return file
 
 
 def numbered(name: str, kind: pa.DataType, number: int, *, required: bool = False) -> pa.Field:

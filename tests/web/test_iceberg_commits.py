@@ -19,7 +19,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, StructType
 
 from tests.support.delete_files import data_files, delete_in_place
-from tests.support.rest import catalog_of, staged, totals
+from tests.support.rest import catalog_of, requested, staged, totals
 from tests.support.s3 import on_disk
 from tests.support.service import Service
 
@@ -294,6 +294,34 @@ def test_only_those_who_may_register_tables_name_files_elsewhere(
     assert own.lake.table("sales.totals").count() == 2
     own.lake.table("sales.totals").vacuum(retention="0s", force=True)
     assert place.exists()
+
+
+def test_a_snapshot_removed_and_added_again_names_no_files_elsewhere(
+    own: Service, tmp_path: Path
+) -> None:
+    place = tmp_path / "elsewhere.parquet"
+    pq.write_table(totals(3.0), place)
+    table = catalog_of(own, "writer").load_table("sales.totals")
+    change = requested(table, lambda tx: tx.add_files([str(place)]))
+    (added,) = [u["snapshot"] for u in change["updates"] if u["action"] == "add-snapshot"]
+    number, listed = added["snapshot-id"], table.current_snapshot().manifest_list
+    harmless = added | {"manifest-list": listed, "timestamp-ms": 1000}
+    ref = {"action": "set-snapshot-ref", "snapshot-id": number, "type": "branch"}
+    writer = own.as_("writer")
+
+    def asked(*updates: dict[str, Any]) -> int:
+        body = {"requirements": [], "updates": list(updates)}
+        return int(writer.post(TOTALS, json=body).status_code)
+
+    first = asked({"action": "add-snapshot", "snapshot": harmless}, ref | {"ref-name": "b"})
+    again = asked(
+        {"action": "remove-snapshots", "snapshot-ids": [number]},
+        {"action": "add-snapshot", "snapshot": added | {"sequence-number": 9}},
+        ref | {"ref-name": "main"},
+    )
+
+    assert (first, again) == (200, 400)
+    assert own.lake.table("sales.totals").version == 1
 
 
 @pytest.mark.parametrize("kind", ["missing", "broken"])

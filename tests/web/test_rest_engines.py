@@ -19,6 +19,8 @@ from duckdb_extensions import import_extension
 
 asked = json.load(sys.stdin)
 connection = duckdb.connect(config={"extension_directory": asked["extensions"]})
+# On a busy machine it would print one among the answers.
+connection.execute("SET enable_progress_bar = false")
 for name in ("avro", "httpfs", "iceberg"):
     import_extension(name, con=connection)
     connection.execute(f"LOAD {name}")

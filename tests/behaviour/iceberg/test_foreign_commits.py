@@ -264,3 +264,31 @@ def _selects_alike(table: lw.Table) -> None:
 def _like(table: lw.Table) -> pa.Table:
     """One row of the table as it is now, all null but its id."""
     return pa.Table.from_pylist([{"id": 100}], table.schema.to_arrow())
+
+
+def test_a_dropped_table_comes_back_with_what_others_committed(
+    lake: lw.Lake, stranger: Stranger
+) -> None:
+    lake.create("t", "id int64", format="iceberg")
+    append(lake, "t", [{"id": 1}])
+    stranger.append("t", [{"id": 2}])
+
+    lake.drop("t")
+    lake.undrop("t")
+
+    assert ids(lake, "t") == [1, 2]
+    assert sorted(stranger.rows("t")["id"].to_pylist()) == [1, 2]
+
+
+def test_a_migration_of_a_table_has_what_others_committed(
+    lake: lw.Lake, stranger: Stranger
+) -> None:
+    lake.create("t", "id int64", format="iceberg")
+    append(lake, "t", [{"id": 1}])
+    stranger.append("t", [{"id": 2}])
+    assert lake.migrate("t", "delta", format="delta", mode="copy").is_verified
+    stranger.table("t").delete("id = 1")
+    assert lake.migrate("t", "later", format="delta", mode="copy").is_verified
+
+    assert ids(lake, "delta") == [1, 2]
+    assert ids(lake, "later") == [2]

@@ -76,11 +76,20 @@ class Candidates:
 
     def are_litter(self) -> bool:
         """Return whether all documents are left over from an unfinished creation of a table."""
-        names = [name for group in self.names.values() for name in group]
+        numbered = [(number, name) for number, group in self.names.items() for name in group]
         try:
-            return self.hinted is None and all(self._author(self.document(n)) for n in names)
+            return self.hinted is None and all(
+                (number == 0 and self._is_torn(name)) or self._author(self.document(name))
+                for number, name in numbered
+            )
         except CorruptTable:
             return False
+
+    def _is_torn(self, name: str) -> bool:
+        """Return whether a process that was writing a document was killed."""
+        path = f"{self.location}/{METADATA_DIRECTORY}/{name}"
+        data = self.storage.read(path) if name.endswith(".metadata.json") else b"}"
+        return not data.rstrip().endswith(b"}") and not data.startswith(b"\x1f\x8b")
 
     def newest(
         self, ratified: Callable[[str], bool] = lambda _: False

@@ -12,10 +12,13 @@ from typing import Any, Final
 
 import orjson
 
-from lakeward.errors import Conflict, InvalidInput, MissingExtra
+from lakeward.errors import Conflict, CorruptTable, InvalidInput, MissingExtra
+from lakeward.formats.iceberg.definition import definition_of
 from lakeward.formats.iceberg.document import Document, parse
 from lakeward.formats.iceberg.fresh_ids import FreshIds
+from lakeward.formats.iceberg.request_numbers import check_numbers
 from lakeward.formats.iceberg.requirements import broken
+from lakeward.formats.iceberg.schema_updates import check_added, check_changed
 from lakeward.formats.iceberg.updates import apply_updates, empty_table
 
 _ROWS_ONLY: Final = frozenset(
@@ -26,6 +29,8 @@ _UUID: Final = "assert-table-uuid"
 _CREATE: Final = "assert-create"
 _OWN: Final = "lakeward."
 _FORMAT_VERSION: Final = "format-version"
+_CLUMSY: Final = (ValueError, TypeError, LookupError, AttributeError)
+"""What validators of pyiceberg raise for values of other types than they expect."""
 
 
 @dataclass(frozen=True)
@@ -86,19 +91,22 @@ def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = Non
     """
     _check_installed()
     from pydantic import ValidationError
+    from pyiceberg.exceptions import ValidationError as Invalid
     from pyiceberg.table import CommitTableRequest
 
     given = dict(body) if isinstance(body, Mapping) else {}
     given = {"requirements": [], "updates": [], **given}
+    check_numbers(given["updates"], "updates")
     if identifier is not None:
         given["identifier"] = {"namespace": list(identifier[0]), "name": identifier[1]}
     if any(map(_has_no_operation, _items(given.get("updates")))):
         # pyiceberg would treat it as an overwrite.
         raise InvalidInput("The summary of a snapshot does not name its operation.")  # noqa: EM101
     try:
-        wanted = CommitTableRequest.model_validate_json(orjson.dumps(given)).identifier
-    except (ValidationError, ValueError, TypeError) as error:
-        what = "The commit is not what Iceberg's REST protocol says."
+        shown = {**given, "updates": _numbered_in(given["updates"])}
+        wanted = CommitTableRequest.model_validate_json(orjson.dumps(shown)).identifier
+    except (ValidationError, Invalid, *_CLUMSY) as error:
+        what = f"The commit is not what Iceberg's REST protocol says: {_said(error)}"
         raise InvalidInput(what) from error
     commit = TableCommit(
         tuple(wanted.namespace.root),
@@ -161,8 +169,21 @@ def applied(document: Document, commit: TableCommit, table: str) -> Document:
         if why is not None:
             what = f"Requirement failed: {why}"
             raise Conflict(what, hint="Load the table, and commit again.", table=table)
-    changed = _checked(apply_updates(body, commit.updates), document.location, table)
-    return changed.following(document)
+    after = apply_updates(body, commit.updates)
+    if document.snapshots and not _is_replaced(document, commit, after):
+        check_changed(document.body, after)
+    return _checked(after, document.location, table).following(document)
+
+
+def _is_replaced(document: Document, commit: TableCommit, after: Mapping[str, Any]) -> bool:
+    """Return whether a commit empties the table first, as `CREATE OR REPLACE TABLE` does.
+
+    Such a commit does not remove the branch main of a table that was emptied before.
+    """
+    emptied = document.current is None or any(
+        u["action"] == "remove-snapshot-ref" and u["ref-name"] == _MAIN for u in commit.updates
+    )
+    return emptied and after.get("current-snapshot-id") not in document.all_snapshots()
 
 
 def created(commit: TableCommit, table: str) -> Document:
@@ -208,10 +229,13 @@ def staged_document(body: Any, location: str) -> Document:
     if not version.isdecimal():
         raise InvalidInput(f"{version!r} is no format version.")  # noqa: EM102
     try:
+        check_added(body["schema"])
         asked.table_schema.check_format_version_compatibility(int(version))
         fresh = FreshIds(body["schema"])
         spec, order = fresh.spec(body.get("partition-spec")), fresh.order(body.get("write-order"))
     except (ValueError, KeyError, TypeError, NotImplementedError) as error:
+        if isinstance(error, InvalidInput):
+            raise
         what = f"The table cannot be created: {error}"
         raise InvalidInput(what) from error
     updates: list[dict[str, Any]] = [
@@ -226,22 +250,64 @@ def staged_document(body: Any, location: str) -> Document:
         {"action": "set-location", "location": location},
         {"action": "set-properties", "updates": properties},
     ]
-    return _checked(apply_updates(empty_table(), updates), "", asked.name)
+    made = _checked(apply_updates(empty_table(), updates), "", asked.name)
+    try:
+        definition_of(made)
+    except CorruptTable as error:
+        # Such as for a key without which pyiceberg makes do.
+        raise InvalidInput(f"The table cannot be created: {error.__cause__!r}.") from error  # noqa: EM102
+    return made
 
 
 def _parsed_creation(body: Any) -> Any:
     _check_installed()
     from pydantic import ValidationError
     from pyiceberg.catalog.rest import CreateTableRequest
+    from pyiceberg.exceptions import ValidationError as Invalid
 
     given = {"location": None, "partition-spec": None, "write-order": None}
     if isinstance(body, Mapping):
         given |= body
+    check_numbers(given)
     try:
-        return CreateTableRequest.model_validate_json(orjson.dumps(given))
-    except (ValidationError, ValueError, TypeError) as error:
-        what = "The request is not what Iceberg's REST protocol says."
+        shown = {**given, "partition-spec": _numbered(given["partition-spec"])}
+        return CreateTableRequest.model_validate_json(orjson.dumps(shown))
+    except (ValidationError, Invalid, *_CLUMSY) as error:
+        what = f"The request is not what Iceberg's REST protocol says: {_said(error)}"
         raise InvalidInput(what) from error
+
+
+def _numbered_in(updates: Any) -> Any:
+    if not isinstance(updates, list):
+        return updates
+    return [
+        {**u, "spec": _numbered(u["spec"])} if isinstance(u, Mapping) and "spec" in u else u
+        for u in updates
+    ]
+
+
+def _numbered(spec: Any) -> Any:
+    """Return a partition spec with the ids that pyiceberg demands and clients may leave out."""
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("fields"), list):
+        return spec
+    fields = [
+        {**f, "field-id": number} if isinstance(f, Mapping) and f.get("field-id") is None else f
+        for number, f in enumerate(spec["fields"])
+    ]
+    return {**spec, "spec-id": spec.get("spec-id") or 0, "fields": fields}
+
+
+def _said(error: Exception) -> str:
+    """Return what pyiceberg says about a request: its first complaint, and where it is."""
+    from pydantic import ValidationError
+
+    if isinstance(error, LookupError | AttributeError):
+        return f"{error!r}."
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"`{place}`: {first['msg']}." if place else f"{first['msg']}."
 
 
 def _check_installed() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeward.context import LakeContext
-from lakeward.errors import AlreadyExists, VersionNotFound
+from lakeward.errors import AlreadyExists
 from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.metadata import document_of, manifests_of, place_of
 from lakeward.formats.iceberg.publication import metadata_name
@@ -35,10 +35,13 @@ def publish_tags(
 ) -> Head:
     """Write a document with the changed refs, set the table's pointer to it, and return the head.
 
-    `tags` has a version for each name, or None for a ref to remove. Raises `AlreadyExists` if the
-    table has a branch of a tag's name, or has the tag and `replace_known` is not set.
+    `tags` has a version for each name, or None for a ref to remove. A version whose snapshot the
+    document does not list any more gets no ref: its tag is only in the log, which keeps its files.
+    Raises `AlreadyExists` if the table has a branch of a tag's name, or has the tag and
+    `replace_known` is not set.
     """
     document = document_of(context, head)
+    listed = document.all_snapshots()
     before = dict(document.body.get("refs") or {})
     refs = dict(before)
     for name, version in tags.items():
@@ -50,12 +53,8 @@ def publish_tags(
             hint = f"Choose another name, or drop the {kind} with the engine that made it."
             raise AlreadyExists(what, hint=hint, table=str(head.name), tag=name)
         number = None if version is None else _snapshot(session, head, version)
-        if number is None:
-            continue
-        if number not in document.all_snapshots():
-            what = f"Snapshot {number} of version {version} of table {head.name} was expired."
-            raise VersionNotFound(what, table=str(head.name), version=version)
-        refs[name] = {"snapshot-id": number, "type": _TAG}
+        if number in listed:
+            refs[name] = {"snapshot-id": number, "type": _TAG}
     if refs == before:
         return head
     place = place_of(context, head)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from lakeward.errors import InvalidInput
 from lakeward.formats.iceberg.definition import schemas_of, specs_of
+from lakeward.formats.iceberg.schema_updates import check_added, parts_of
 from lakeward.model.clock import now_ms
 
 _LAST_ADDED: Final = -1
@@ -121,6 +122,9 @@ class _Changing:
     def finished(self) -> dict[str, Any]:
         """Return the document after all updates."""
         body, current = self._body, self._body.get("current-snapshot-id")
+        for snapshot in body["snapshots"]:
+            if snapshot["snapshot-id"] in self._added and snapshot.get("schema-id") is not None:
+                _of(body["schemas"], "schema-id", snapshot["schema-id"])
         # Snapshots that were current only within this commit were never visible to others.
         gone = self._passed - {current}
         body["snapshot-log"] = [e for e in body["snapshot-log"] if e["snapshot-id"] not in gone]
@@ -152,11 +156,14 @@ class _Changing:
 
     def _add_schema(self, update: Mapping[str, Any]) -> None:
         schema, known = dict(update["schema"]), self._body["schemas"]
+        check_added(schema)
         same = [s["schema-id"] for s in known if _columns(s) == _columns(schema)]
         number = same[0] if same else _next(s["schema-id"] for s in known)
         if not same:
             known.append({**schema, "schema-id": number})
-        highest = max(_field_ids(schema["fields"]), default=0)
+        # Clients name a last id, too: in Java the highest one of the new schema, which is lower if
+        # that column is dropped.
+        highest = max((part.id for part in parts_of(schema)), default=0)
         self._body["last-column-id"] = max(self._body["last-column-id"], highest)
         self._last["schema"] = number
 
@@ -330,20 +337,3 @@ def _next(numbers: Iterable[int], first: int = 0) -> int:
 
 def _columns(schema: Mapping[str, Any]) -> Any:
     return schema["fields"], schema.get("identifier-field-ids") or []
-
-
-def _field_ids(fields: Iterable[Any]) -> Iterable[int]:
-    """Yield the ids of fields and of all nested fields."""
-    for field in fields:
-        yield int(field["id"])
-        yield from _inner_ids(field["type"])
-
-
-def _inner_ids(kind: Any) -> Iterable[int]:
-    if not isinstance(kind, Mapping):
-        return
-    for name in ("element", "key", "value"):
-        if f"{name}-id" in kind:
-            yield int(kind[f"{name}-id"])
-            yield from _inner_ids(kind[name])
-    yield from _field_ids(kind.get("fields") or ())

@@ -16,14 +16,14 @@ from lakeward.web.iceberg.requests import (
     Body,
     Key,
     answer,
-    in_thread,
     levels,
     namespace_of,
     nothing,
     page,
 )
+from lakeward.web.threads import ChangingRoute
 
-router = APIRouter(prefix=PREFIX, tags=["iceberg"])
+router = APIRouter(prefix=PREFIX, tags=["iceberg"], route_class=ChangingRoute)
 Size = Annotated[int | None, Query(alias="pageSize", ge=1, le=100_000)]
 Token = Annotated[str | None, Query(alias="pageToken", max_length=500)]
 
@@ -49,15 +49,13 @@ def namespaces(
 
 @router.post("/namespaces")
 @needs(Role.WRITER)
-async def create(by: By, body: Body, key: Key) -> Response:
+def create(by: By, body: Body, key: Key) -> Response:
     """Create a namespace."""
     given = body.get("namespace")
     if not isinstance(given, list) or not all(isinstance(level, str) for level in given):
         raise InvalidInput("The request names no namespace.")  # noqa: EM101
     _check_whole(by, LEVELS.join(given))
-    made = await in_thread(
-        lambda: by.lake.iceberg_catalog().create_namespace(given, body.get("properties"), key)
-    )
+    made = by.lake.iceberg_catalog().create_namespace(given, body.get("properties"), key)
     return answer({"namespace": given, "properties": made})
 
 
@@ -75,7 +73,7 @@ def load(request: Request, by: By, namespace: str) -> Response:
 
 @router.post("/namespaces/{namespace}/properties")
 @needs(Role.WRITER)
-async def change(by: By, namespace: str, body: Body, key: Key) -> Response:
+def change(by: By, namespace: str, body: Body, key: Key) -> Response:
     """Set and remove properties of a namespace."""
     _check_whole(by, namespace)
     updates, removals = body.get("updates"), body.get("removals")
@@ -84,20 +82,16 @@ async def change(by: By, namespace: str, body: Body, key: Key) -> Response:
         if both:
             what = f"Property {both[0]} is set and removed at once."
             raise Unprocessable(what, hint="Do one of them.")
-    done = await in_thread(
-        lambda: by.lake.iceberg_catalog().change_namespace(
-            namespace_of(namespace), updates, removals, key
-        )
-    )
-    return answer({**done})
+    inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
+    return answer({**catalog.change_namespace(inside, updates, removals, key)})
 
 
 @router.delete("/namespaces/{namespace}")
 @needs(Role.ADMIN)
-async def drop(by: By, namespace: str, key: Key) -> Response:
+def drop(by: By, namespace: str, key: Key) -> Response:
     """Delete a namespace that has nothing inside."""
     _check_whole(by, namespace)
-    await in_thread(lambda: by.lake.iceberg_catalog().drop_namespace(namespace_of(namespace), key))
+    by.lake.iceberg_catalog().drop_namespace(namespace_of(namespace), key)
     return nothing()
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import Depends, Header, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from lakeward.errors import InvalidInput
 from lakeward.model.names import TableName
@@ -20,7 +19,6 @@ PREFIX: Final = "/iceberg/v1"
 LEVELS: Final = "\x1f"
 """The separator between the levels of a namespace in a URL."""
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
-T = TypeVar("T")
 
 
 def _key(key: Annotated[str | None, Header(alias="Idempotency-Key")] = None) -> str | None:
@@ -65,11 +63,6 @@ Body = Annotated[dict[str, Any], Depends(_body(100))]
 """The type of the parameter by which an endpoint gets the JSON object of a request."""
 ScanBody = Annotated[dict[str, Any], Depends(_body(200))]
 """The same for scans, whose filters have a level for each of several conditions."""
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run a call of the lake in a thread, outside of the event loop."""
-    return await run_in_threadpool(work)
 
 
 def answer(body: dict[str, Any]) -> Response:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from lakeward.model.roles import Role
 from lakeward.web.access import needs
@@ -82,7 +83,8 @@ async def tokens(request: Request) -> Response:
             secret = given.get("subject_token", "")
         case _:
             return _refused(400, "unsupported_grant_type", "Use client_credentials.")
-    token = request.app.state.lake.token_of(secret) if secret else None
+    known = request.app.state.lake.token_of
+    token = await run_in_threadpool(known, secret) if secret else None
     if token is None:
         what = "The client's secret is no valid token of the lake."
         return _refused(401, "invalid_client", what)

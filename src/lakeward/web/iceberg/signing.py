@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Response
 
 from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
-from lakeward.web.iceberg.requests import PREFIX, Body, answer, in_thread
+from lakeward.web.iceberg.requests import PREFIX, Body, answer
 
 router = APIRouter(prefix=PREFIX, tags=["iceberg"])
 Delegation = Annotated[str | None, Header(alias="X-Iceberg-Access-Delegation", max_length=200)]
@@ -17,13 +17,13 @@ Delegation = Annotated[str | None, Header(alias="X-Iceberg-Access-Delegation", m
 
 @router.post("/aws/s3/sign")
 @needs(Role.READER)
-async def sign(by: By, body: Body) -> Response:
+def sign(by: By, body: Body) -> Response:
     """Sign a request to S3; one that writes or deletes files needs the role of a writer."""
 
     def check(table: str, writes: bool) -> str:
         return by.check(table, Role.WRITER if writes else Role.READER)
 
-    return answer(await in_thread(lambda: by.lake.iceberg_catalog().sign(body, check)))
+    return answer(by.lake.iceberg_catalog().sign(body, check))
 
 
 def delegated(by: Caller, wanted: str | None, loaded: dict[str, Any]) -> dict[str, Any]:

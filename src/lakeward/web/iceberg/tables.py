@@ -5,7 +5,7 @@ Only Iceberg tables are served, because Delta tables have no Iceberg metadata.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -21,7 +21,6 @@ from lakeward.web.iceberg.requests import (
     ScanBody,
     answer,
     identified,
-    in_thread,
     levels,
     name_of,
     namespace_of,
@@ -29,8 +28,9 @@ from lakeward.web.iceberg.requests import (
     page,
 )
 from lakeward.web.iceberg.signing import Delegation, delegated
+from lakeward.web.threads import ChangingRoute
 
-router = APIRouter(prefix=PREFIX, tags=["iceberg"])
+router = APIRouter(prefix=PREFIX, tags=["iceberg"], route_class=ChangingRoute)
 
 
 @router.get("/namespaces/{namespace}/tables")
@@ -47,35 +47,25 @@ def tables(by: By, namespace: str, size: Size = None, token: Token = None) -> Re
 
 @router.post("/namespaces/{namespace}/tables")
 @needs(Role.WRITER)
-async def create(
-    by: By, namespace: str, body: Body, key: Key, access: Delegation = None
-) -> Response:
+def create(by: By, namespace: str, body: Body, key: Key, access: Delegation = None) -> Response:
     """Create an empty table, or stage one that a commit will create."""
+    from lakeward.lake.rest_catalog import is_staged
+
     name_of(by, levels(namespace), body.get("name"))
-
-    def made() -> dict[str, Any]:
-        from lakeward.lake.rest_catalog import is_staged
-
-        inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
-        catalog.namespace(inside)
-        if is_staged(body):
-            return delegated(by, access, catalog.stage(inside, body))
-        return delegated(by, access, catalog.load(catalog.create(inside, body, key)))
-
-    return answer(await in_thread(made))
+    inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
+    catalog.namespace(inside)
+    if is_staged(body):
+        return answer(delegated(by, access, catalog.stage(inside, body)))
+    return answer(delegated(by, access, catalog.load(catalog.create(inside, body, key))))
 
 
 @router.post("/namespaces/{namespace}/register")
 @needs(Role.ADMIN, everything=True)
-async def register(by: By, namespace: str, body: Body, key: Key) -> Response:
+def register(by: By, namespace: str, body: Body, key: Key) -> Response:
     """Adopt the table of a metadata file, which can be any file that the service can read."""
-
-    def made() -> dict[str, Any]:
-        inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
-        catalog.namespace(inside)
-        return catalog.load(catalog.register(inside, body, key))
-
-    return answer(await in_thread(made))
+    inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
+    catalog.namespace(inside)
+    return answer(catalog.load(catalog.register(inside, body, key)))
 
 
 @router.head("/namespaces/{namespace}/tables/{iceberg_table}")
@@ -99,80 +89,64 @@ def load(
 
 @router.post("/namespaces/{namespace}/tables/{iceberg_table}")
 @needs(Role.WRITER)
-async def commit(by: By, namespace: str, iceberg_table: str, body: Body, key: Key) -> Response:
+def commit(by: By, namespace: str, iceberg_table: str, body: Body, key: Key) -> Response:
     """Commit changes of one table."""
+    from lakeward.lake.rest_catalog import parse_commit
 
-    def done() -> dict[str, Any]:
-        from lakeward.lake.rest_catalog import parse_commit
-
-        name, catalog = name_of(by, levels(namespace), iceberg_table), by.lake.iceberg_catalog()
-        asked = parse_commit(body, (tuple(levels(namespace)), iceberg_table))
-        catalog.commit([asked], transaction_id=key, trusted=_is_trusted(by))
-        return catalog.load(name)
-
-    return answer(await in_thread(done))
+    name, catalog = name_of(by, levels(namespace), iceberg_table), by.lake.iceberg_catalog()
+    asked = parse_commit(body, (tuple(levels(namespace)), iceberg_table))
+    catalog.commit([asked], transaction_id=key, trusted=_is_trusted(by))
+    return answer(catalog.load(name))
 
 
 @router.delete("/namespaces/{namespace}/tables/{iceberg_table}")
 @needs(Role.ADMIN)
-async def drop(by: By, namespace: str, iceberg_table: str, key: Key) -> Response:
+def drop(by: By, namespace: str, iceberg_table: str, key: Key) -> Response:
     """Drop a table. Its files stay until they are vacuumed, even if a purge is requested."""
     name = name_of(by, levels(namespace), iceberg_table)
-    await in_thread(lambda: by.lake.iceberg_catalog().drop(name, key))
+    by.lake.iceberg_catalog().drop(name, key)
     return nothing()
 
 
 @router.post("/tables/rename")
 @needs(Role.ADMIN)
-async def rename(by: By, body: Body, key: Key) -> Response:
+def rename(by: By, body: Body, key: Key) -> Response:
     """Rename a table, in the same namespace or into another one."""
     old, new = identified(by, body, "source"), identified(by, body, "destination")
     catalog = by.lake.iceberg_catalog()
-
-    def done() -> None:
-        catalog.namespace(new.namespace or DEFAULT)
-        catalog.rename(old, new, key)
-
-    await in_thread(done)
+    catalog.namespace(new.namespace or DEFAULT)
+    catalog.rename(old, new, key)
     return nothing()
 
 
 @router.post("/transactions/commit")
 @needs(Role.WRITER)
-async def commit_several(by: By, body: Body, key: Key) -> Response:
+def commit_several(by: By, body: Body, key: Key) -> Response:
     """Commit changes of several tables as one transaction: all of them, or none."""
+    from lakeward.lake.rest_catalog import parse_commit
+
     changes = body.get("table-changes")
     if not isinstance(changes, list) or not changes:
         raise InvalidInput("The request has no `table-changes`.")  # noqa: EM101
-
-    def done() -> None:
-        from lakeward.lake.rest_catalog import parse_commit
-
-        asked = [parse_commit(change) for change in changes]
-        catalog = by.lake.iceberg_catalog()
-        for one in asked:
-            by.check(str(catalog.name_of(one.namespace, one.name)))
-        catalog.commit(asked, transaction_id=key, trusted=_is_trusted(by))
-
-    await in_thread(done)
+    asked = [parse_commit(change) for change in changes]
+    catalog = by.lake.iceberg_catalog()
+    for one in asked:
+        by.check(str(catalog.name_of(one.namespace, one.name)))
+    catalog.commit(asked, transaction_id=key, trusted=_is_trusted(by))
     return nothing()
 
 
 @router.post("/namespaces/{namespace}/tables/{iceberg_table}/plan")
 @needs(Role.READER)
-async def plan(by: By, namespace: str, iceberg_table: str, body: ScanBody) -> Response:
+def plan(by: By, namespace: str, iceberg_table: str, body: ScanBody) -> Response:
     """Plan a scan from the log: list the files that may have rows which match a filter."""
-
-    def done() -> dict[str, Any]:
-        name = name_of(by, levels(namespace), iceberg_table)
-        return by.lake.iceberg_catalog().plan(name, body)
-
-    return answer(await in_thread(done))
+    name = name_of(by, levels(namespace), iceberg_table)
+    return answer(by.lake.iceberg_catalog().plan(name, body))
 
 
 @router.post("/namespaces/{namespace}/tables/{iceberg_table}/metrics")
 @needs(Role.READER)
-async def metrics(by: By, namespace: str, iceberg_table: str, body: Body) -> Response:
+def metrics(by: By, namespace: str, iceberg_table: str, body: Body) -> Response:
     """Accept a client's report about a scan or a commit; the lake does not store it."""
     name_of(by, levels(namespace), iceberg_table)
     if "report-type" not in body:

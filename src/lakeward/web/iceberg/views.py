@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
 from lakeward.model.namespaces import DEFAULT, levels_of
@@ -16,15 +14,15 @@ from lakeward.web.iceberg.requests import (
     Key,
     answer,
     identified,
-    in_thread,
     levels,
     name_of,
     namespace_of,
     nothing,
     page,
 )
+from lakeward.web.threads import ChangingRoute
 
-router = APIRouter(prefix=PREFIX, tags=["iceberg"])
+router = APIRouter(prefix=PREFIX, tags=["iceberg"], route_class=ChangingRoute)
 
 
 @router.get("/namespaces/{namespace}/views")
@@ -41,29 +39,21 @@ def views(by: By, namespace: str, size: Size = None, token: Token = None) -> Res
 
 @router.post("/namespaces/{namespace}/views")
 @needs(Role.WRITER)
-async def create(by: By, namespace: str, body: Body, key: Key) -> Response:
+def create(by: By, namespace: str, body: Body, key: Key) -> Response:
     """Create a view."""
     name_of(by, levels(namespace), body.get("name"))
-
-    def made() -> dict[str, Any]:
-        inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
-        catalog.namespace(inside)
-        return catalog.load_view(catalog.create_view(inside, body, key))
-
-    return answer(await in_thread(made))
+    inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
+    catalog.namespace(inside)
+    return answer(catalog.load_view(catalog.create_view(inside, body, key)))
 
 
 @router.post("/namespaces/{namespace}/register-view")
 @needs(Role.ADMIN, everything=True)
-async def register(by: By, namespace: str, body: Body, key: Key) -> Response:
+def register(by: By, namespace: str, body: Body, key: Key) -> Response:
     """Create a view from an existing metadata file."""
-
-    def made() -> dict[str, Any]:
-        inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
-        catalog.namespace(inside)
-        return catalog.load_view(catalog.register_view(inside, body, key))
-
-    return answer(await in_thread(made))
+    inside, catalog = namespace_of(namespace), by.lake.iceberg_catalog()
+    catalog.namespace(inside)
+    return answer(catalog.load_view(catalog.register_view(inside, body, key)))
 
 
 @router.head("/namespaces/{namespace}/views/{iceberg_view}")
@@ -77,36 +67,28 @@ def load(request: Request, by: By, namespace: str, iceberg_view: str) -> Respons
 
 @router.post("/namespaces/{namespace}/views/{iceberg_view}")
 @needs(Role.WRITER)
-async def commit(by: By, namespace: str, iceberg_view: str, body: Body, key: Key) -> Response:
+def commit(by: By, namespace: str, iceberg_view: str, body: Body, key: Key) -> Response:
     """Commit a new version of a view."""
     name, catalog = name_of(by, levels(namespace), iceberg_view), by.lake.iceberg_catalog()
-
-    def done() -> dict[str, Any]:
-        catalog.commit_view(name, body, key)
-        return catalog.load_view(name)
-
-    return answer(await in_thread(done))
+    catalog.commit_view(name, body, key)
+    return answer(catalog.load_view(name))
 
 
 @router.delete("/namespaces/{namespace}/views/{iceberg_view}")
 @needs(Role.ADMIN)
-async def drop(by: By, namespace: str, iceberg_view: str, key: Key) -> Response:
+def drop(by: By, namespace: str, iceberg_view: str, key: Key) -> Response:
     """Drop a view."""
     name = name_of(by, levels(namespace), iceberg_view)
-    await in_thread(lambda: by.lake.iceberg_catalog().drop_view(name, key))
+    by.lake.iceberg_catalog().drop_view(name, key)
     return nothing()
 
 
 @router.post("/views/rename")
 @needs(Role.ADMIN)
-async def rename(by: By, body: Body, key: Key) -> Response:
+def rename(by: By, body: Body, key: Key) -> Response:
     """Rename a view, in the same namespace or into another one."""
     old, new = identified(by, body, "source"), identified(by, body, "destination")
     catalog = by.lake.iceberg_catalog()
-
-    def done() -> None:
-        catalog.namespace(new.namespace or DEFAULT)
-        catalog.rename_view(old, new, key)
-
-    await in_thread(done)
+    catalog.namespace(new.namespace or DEFAULT)
+    catalog.rename_view(old, new, key)
     return nothing()

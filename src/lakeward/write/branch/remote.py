@@ -35,6 +35,7 @@ from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.names import TableName
 from lakeward.write.branch.iceberg import IcebergBranch
+from lakeward.write.branch.remote_checked import check_claims, unknown
 from lakeward.write.plan.change import Operation
 from lakeward.write.stage.added_files import check_rows
 from lakeward.write.stage.checks import check_deletable
@@ -138,7 +139,8 @@ def stage(context: LakeContext, tx: Transaction, asked: Asked) -> None:
     """Add a client's commit of rows to a transaction, after checking its rows.
 
     Raises:
-        InvalidInput: The commit has files outside of the table, or missing or damaged ones.
+        InvalidInput: The commit has files outside of the table, or missing or damaged ones, or
+            its manifests claim what the files' footers do not say.
         UnsupportedFeature: The table is append-only, and the commit removes rows.
         ConstraintViolation: A row violates a constraint.
     """
@@ -149,6 +151,7 @@ def stage(context: LakeContext, tx: Transaction, asked: Asked) -> None:
     change_of = RemoteChange(context, head, definition, "", newest=newest)
     with blaming_files(head.name):
         net = change_of.net()
+        check_claims(context, head.name, head.location, unknown(context, head, net.added))
     if net.is_empty:
         return
     change = tx._begin_at(head, definition)
@@ -172,20 +175,21 @@ def check_new_files(
     read: Callable[[str], bytes],
     newest: Document,
     known: Collection[str] = (),
-    before: Collection[int] = (),
+    before: Mapping[int, Mapping[str, Any]] | None = None,
     *,
     anywhere: bool = False,
 ) -> None:
     """Raise `InvalidInput` if new snapshots list files outside of the table's directory.
 
-    `known` are paths of manifests not to check, and `before` ids of existing snapshots. With
-    `anywhere` such files are allowed; the manifests are read and checked anyway.
+    `known` are paths of manifests not to check, and `before` the snapshots that exist, by their
+    ids; one that a commit removes and adds again with other content is new. With `anywhere` such
+    files are allowed; the manifests are read and checked anyway.
     """
     path = context.storage.path_of
     root = f"{path(context.storage.uri(location))}/"
     source = ManifestReader(read, root)
     for number, snapshot in newest.all_snapshots().items():
-        if number in before:
+        if snapshot == (before or {}).get(number):
             continue
         with blaming_client(name):
             listed = source.manifests(snapshot)

@@ -27,10 +27,12 @@ from lakeward.log.database import Session
 from lakeward.model.names import TableName
 from lakeward.write.branch.remote import (
     blaming_client,
+    blaming_files,
     check_new_files,
     check_settings,
     reader_inside,
 )
+from lakeward.write.branch.remote_checked import check_claims
 from lakeward.write.commit.once import is_first
 from lakeward.write.commit.publications import Author
 from lakeward.write.tables.adopt import adopt, insert_adopted
@@ -114,13 +116,15 @@ def prepare_creation(
     """Check and write the first document of a table that a commit creates.
 
     Raises:
+        InvalidInput: A data file is missing, or not what its manifest claims.
         InvalidInput, UnsupportedFeature: The document cannot be used; see `_written`.
     """
     place = _written(context, name, document, trusted=trusted)
     with blaming_client(name):
-        return Creation(
-            name, format_named(_FORMAT).read_table(context, name, place, take_over=False)
-        )
+        found = format_named(_FORMAT).read_table(context, name, place, take_over=False)
+    with blaming_files(name):
+        check_claims(context, name, found.location, [f.file for f in found.history.files])
+    return Creation(name, found)
 
 
 def _written(context: LakeContext, name: TableName, document: Document, *, trusted: bool) -> str:

@@ -30,7 +30,14 @@ from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.retention import retention
-from lakeward.write.branch.remote import Asked, blaming_client, check_new_files, inside
+from lakeward.write.branch.remote import (
+    Asked,
+    blaming_client,
+    blaming_files,
+    check_new_files,
+    inside,
+)
+from lakeward.write.branch.remote_checked import check_claims, unknown
 from lakeward.write.branch.remote_creation import Creation, prepare_creation
 from lakeward.write.branch.remote_rows import check_allowed, check_present, check_required
 from lakeward.write.commit import once as keys
@@ -72,7 +79,7 @@ def swap(
             table would be removed, or a table has constraints that new rows would have to be
             checked against.
         InvalidInput: The commit refers to locations or refs that it may not use, or adds files
-            that are missing or vacuumed.
+            that are missing or vacuumed, or not what its manifests claim.
         ConstraintViolation: A row has no value in a required column.
     """
     begun = time.perf_counter()
@@ -124,6 +131,9 @@ def _written(context: LakeContext, asked: Asked, *, trusted: bool) -> _Swap:
     check_allowed(head, definition, found)
     with context.database.read() as session:
         check_present(context, session, head, found)
+    with blaming_files(head.name):
+        new = unknown(context, head, [f for one in found for f in one.added])
+        check_claims(context, head.name, head.location, new)
     check_required(context, head, definition, found)
     place = metadata_name(context.storage.uri(head.location), before.location)
     document = replace(newest, location=place)
