@@ -135,11 +135,18 @@ def bound(spans: Sequence[tuple[Place, Any]]) -> tuple[list[tuple[int, int, str]
     edits = []
     for place, value in spans:
         names = []
-        for one in _many(value):
+        # Nulls are last: see `engines.sql.wording`.
+        for one in sorted(_many(value), key=lambda one: one is None):
             names.append(f"$p{len(values)}")
             values[names[-1][1:]] = plain(one)
         edits.append((place.start, place.end, ", ".join(names) or "NULL"))
     return edits, values
+
+
+def nulls(spans: Sequence[tuple[Place, Any]]) -> list[tuple[int, int]]:
+    """Return the spans of the parameters that have no value but null."""
+    found = (place for place, value in spans if all(one is None for one in _many(value)))
+    return [(place.start, place.end) for place in found]
 
 
 def given(found: Sequence[Place], params: Params | None) -> list[tuple[Place, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -10,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -32,6 +34,40 @@ both_engines = pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 DAYS = [date(2026, 1, 1 + n) for n in range(4)]
 
 
+@both_engines
+@pytest.mark.one_pair
+@pytest.mark.formats("delta")
+@pytest.mark.parametrize(
+    ("condition", "params", "wanted"),
+    [
+        ("Name IN (NULL)", None, []),
+        ("id > 1 AND Name IN (NULL, NULL) OR id = 3", None, [3]),
+        ("Name NOT IN (NULL) OR id = 3", None, [3]),
+        ("NOT Name IN (NULL) OR id = 3", None, [3]),
+        ("id IN (:ids) OR id = 3", {"ids": []}, [3]),
+        ("id IN (NULL, :ids) OR id IN (:more)", {"ids": [None], "more": [None, 3]}, [3]),
+    ],
+)
+def test_a_list_without_a_value_selects_no_row_of_any_table(
+    shared_lake: lw.Lake,
+    new_name: Callable[[], str],
+    engine: str,
+    condition: str,
+    params: dict[str, list[int | None]] | None,
+    wanted: list[int],
+) -> None:
+    """DataFusion reads a table with deletion vectors, as one on an object store, as a dataset."""
+    name = new_name()
+    policy = {"merge_on_read": True, "merge_on_read_fraction": 1.0}
+    table = shared_lake.create(name, "id int64, Name string", policy=policy)
+    table.append([{"id": n, "Name": "ab"[n % 2]} for n in range(6)])
+    table.delete(where="id = 5")
+
+    found = shared_lake.sql(f"SELECT id FROM {name} WHERE {condition}", params, engine=engine)
+
+    assert column(found.to_arrow()) == wanted
+
+
 _BY_DAY = """
     SELECT d.day, (SELECT max(o.id) FROM sales.orders o WHERE o.day = d.day) AS newest
     FROM gold.daily d
@@ -45,6 +81,140 @@ def test_a_correlated_subquery_ends(lake_with_orders: lw.Lake, engine: str) -> N
     orders = lake_with_orders.table("sales.orders").to_arrow()
     newest = orders.group_by("Day").aggregate([("id", "max")]).sort_by("Day")
     assert found["newest"].to_pylist() == newest["id_max"].to_pylist()
+
+
+@both_engines
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "flag IS NOT DISTINCT FROM TRUE AND id > 2",
+        "flag IS DISTINCT FROM TRUE OR id = 1",
+        "NOT flag IS DISTINCT FROM TRUE AND id < 3",
+        "id > 0 AND Name IS DISTINCT FROM 'a' AND id < 3",
+        "(id = 3 OR Name IS NOT DISTINCT FROM lower('A') AND id < 9)",
+        "CASE WHEN Name IS DISTINCT FROM 'a' AND id > 2 THEN true ELSE id = 1 END",
+        "id IN (NULL, 1, 2)",
+        "id IN (NULL, NULL, 1, id - 0) AND Name IN (NULL, 'b')",
+        "id IN (:ids)",
+        "id NOT IN (NULL, 1)",
+    ],
+)
+def test_conditions_mean_the_same_everywhere(
+    shared_lake: lw.Lake, new_name: Callable[[], str], engine: str, condition: str
+) -> None:
+    for value in (1.0, math.nan):
+        name = new_name()
+        table = shared_lake.create(name, "id int64, flag boolean, Name string, x double")
+        flags, names = [True, False, None], ["a", "b", None]
+        rows = [{"id": n + 1, "flag": flags[n], "Name": names[n], "x": value} for n in range(3)]
+        table.append(rows)
+        params = {"ids": [None, 1, 2]} if ":ids" in condition else None
+
+        found = shared_lake.sql(f"SELECT id FROM {name} WHERE {condition}", params, engine=engine)
+
+        wanted = table.to_arrow(columns=["id"], where=condition, params=params)
+        assert sorted(column(found.to_arrow())) == sorted(column(wanted))
+
+
+@both_engines
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("SELECT DISTINCT {} FROM {} ORDER BY 1", [False, True]),
+        ("SELECT count(DISTINCT {}) FROM {}", [2]),
+        ("SELECT id FROM {1} ORDER BY {0}, id", [1, 3, 2]),
+        ("SELECT count(*) FROM {1} GROUP BY {0} ORDER BY 1", [1, 2]),
+        ("SELECT sum(id) OVER (PARTITION BY {}) FROM {} ORDER BY id", [4, 2, 4]),
+    ],
+)
+def test_conditions_are_read_in_every_part_of_a_query(
+    shared_lake: lw.Lake, new_name: Callable[[], str], engine: str, query: str, values: list[Any]
+) -> None:
+    table = shared_lake.create(new_name(), "id int64, flag boolean")
+    table.append([{"id": n, "flag": n != 2} for n in (1, 2, 3)])
+    text = query.format("flag IS DISTINCT FROM TRUE AND id > 1", table.name)
+    assert shared_lake.sql(text, engine=engine).to_arrow()[0].to_pylist() == values
+
+
+@both_engines
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("SELECT Name AS name FROM {0} WHERE Name > 'a' ORDER BY name DESC", ["c", "b"]),
+        ("SELECT upper(Name) AS NAME FROM {0} ORDER BY name", ["A", "B", "C"]),
+        ("SELECT x.name FROM (SELECT Name AS name FROM {0}) x WHERE x.NAME > 'b'", ["c"]),
+        ("WITH w AS (SELECT Name || '!' AS name FROM {0}) SELECT max(name) AS m FROM w", ["c!"]),
+        ("SELECT row_number() OVER (ORDER BY NAME) AS name FROM {0} ORDER BY name", [1, 2, 3]),
+        (
+            "SELECT Name AS name FROM {0} UNION SELECT Name AS name FROM {0} ORDER BY name",
+            ["a", "b", "c"],
+        ),
+        (
+            """
+            WITH RECURSIVE r AS (
+                SELECT "Name" AS name, 1 AS n FROM {0} WHERE id = 1
+                UNION ALL SELECT name || 'x', n + 1 FROM r WHERE n < 3
+            ) SELECT name FROM r ORDER BY name
+            """,
+            ["a", "ax", "axx"],
+        ),
+    ],
+)
+def test_an_alias_may_differ_from_its_column_in_case_only(
+    shared_lake: lw.Lake, new_name: Callable[[], str], engine: str, query: str, values: list[Any]
+) -> None:
+    table = shared_lake.create(new_name(), "id int64, Name string")
+    table.append([{"id": 1, "Name": "a"}, {"id": 2, "Name": "b"}, {"id": 3, "Name": "c"}])
+    found = shared_lake.sql(query.format(table.name), engine=engine).to_arrow()
+    assert found[0].to_pylist() == values
+
+
+@both_engines
+def test_every_nan_is_the_same(
+    shared_lake: lw.Lake, new_name: Callable[[], str], engine: str
+) -> None:
+    """What `inf - inf` makes has a sign bit, and is for DataFusion below all numbers."""
+    name, made = new_name(), new_name()
+    table = shared_lake.create(name, "id int64, v double, f float")
+    (negative,) = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000000))
+    values = np.array([1.0, negative, math.nan, 9.0])
+    rows = {"id": [1, 2, 3, 4], "v": values, "f": values.astype("float32")}
+    table.append(pa.table(rows, table.schema.to_arrow()))
+
+    def found(query: str) -> list[tuple[Any, ...]]:
+        rows = shared_lake.sql(query.format(name), engine=engine).to_pylist()
+        return [tuple(row.values()) for row in rows]
+
+    for v in ("v", "f"):
+        assert found(f"SELECT id FROM {{}} ORDER BY {v} DESC, id") == [(2,), (3,), (4,), (1,)]
+        assert found(f"SELECT id FROM {{}} ORDER BY {v}, id LIMIT 2") == [(1,), (4,)]
+        assert found(f"SELECT count(DISTINCT {v}) AS n FROM {{}}") == [(3,)]
+        assert found(f"SELECT count(*) AS n FROM (SELECT {v} FROM {{}} GROUP BY {v}) g") == [(3,)]
+        joined = f"SELECT a.id FROM {{0}} a JOIN {{0}} b ON a.{v} = b.{v} AND b.id = 3 ORDER BY 1"
+        assert found(joined) == [(2,), (3,)]
+        assert found(f"SELECT id FROM {{}} WHERE id > 9 OR NOT ({v} >= 0)") == []
+    with shared_lake.transaction() as tx:
+        tx.sql(f"CREATE TABLE {made} AS SELECT max(id) AS id FROM {name} GROUP BY v")
+    assert shared_lake.table(made).count() == 3
+
+
+@both_engines
+def test_every_nan_inside_of_columns_is_the_same(
+    shared_lake: lw.Lake, new_name: Callable[[], str], engine: str
+) -> None:
+    (negative,) = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000000))
+    kinds = "id int64, s struct<x: double>, l list<float>, m map<string, struct<y: double>>"
+    table = shared_lake.create(new_name(), kinds)
+    for n, value in enumerate((1.0, negative, math.nan)):
+        row = {"id": n, "s": {"x": value}, "l": [value], "m": [("k", {"y": value})]}
+        table.append([row, {"id": n + 9, "s": None, "l": None, "m": [("k", None)]}])
+
+    for value in ("t.s['x']", "t.l[1]"):
+        found = shared_lake.sql(f"SELECT id FROM {table.name} t WHERE {value} > 2", engine=engine)
+        assert column(found.to_arrow()) == [1, 2]
+    whole = f"SELECT * FROM {table.name} ORDER BY id"
+    wanted = table.to_arrow().sort_by("id").to_pylist()
+    assert str(shared_lake.sql(whole, engine=engine).to_pylist()) == str(wanted)
 
 
 @pytest.mark.timeout(60)

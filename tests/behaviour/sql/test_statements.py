@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakeward as lw
@@ -21,6 +23,8 @@ from lakeward.errors import (
     VersionNotFound,
 )
 from tests.behaviour.lakes import append
+
+MERGED = "MERGE INTO prices t USING prices s ON t.id = s.id"
 
 
 @pytest.fixture
@@ -129,6 +133,132 @@ def test_inserts_may_give_generated_columns_and_leave_out_identities(lake: lw.La
     rows = lake.table("t").to_arrow().sort_by("n").to_pylist()
     assert rows == [{"key": 1, "n": 5, "twice": 10}, {"key": 2, "n": 6, "twice": 12}]
     assert lake.table("u").to_arrow().to_pylist() == [{"n": 4, "twice": 8}]
+
+
+def test_decimals_of_all_digits_arrive_as_they_are(lake: lw.Lake) -> None:
+    lake.create("t", "id int64, m decimal(38,10)")
+    long = Decimal("1234567890123456789012345678.0123456789")
+    values = {"m": long}
+    with lake.transaction() as tx:
+        tx.sql("INSERT INTO t VALUES (1, :m), (2, 123456789012345678.91), (3, -(0.1))", values)
+        tx.sql("INSERT INTO t SELECT 4, 2.5 UNION ALL SELECT 5, m FROM t WHERE m = :m", values)
+        tx.sql("INSERT INTO t BY NAME SELECT 1234567890123456789012345678 AS m, 6 AS id")
+        tx.sql(
+            "MERGE INTO t USING (SELECT 7 AS id, :m AS m) s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT *",
+            values,
+        )
+        tx.sql("DELETE FROM t WHERE id = 5 AND m IN (SELECT m FROM t WHERE m = :m)", values)
+
+    rows = sorted(tuple(r.values()) for r in lake.table("t").to_arrow().to_pylist())
+    assert rows == [
+        (1, long),
+        (2, Decimal("123456789012345678.91")),
+        (3, Decimal("-0.1")),
+        (4, Decimal("2.5")),
+        (6, Decimal("1234567890123456789012345678")),
+        (7, long),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "SELECT * FROM (VALUES (1, 12345678901234567890.25), (2, NULL)) AS v(a, b) WHERE a = 1",
+        "SELECT * FROM (SELECT 1 AS a, 12345678901234567890.25 AS b) AS v",
+        "SELECT * FROM (SELECT * FROM (VALUES (1, 12345678901234567890.25)) AS v) AS w",
+    ],
+)
+def test_decimals_of_inner_rows_have_all_digits(shop: lw.Lake, rows: str) -> None:
+    table = shop.create("t", "id int64, m decimal(38,10)")
+    with shop.transaction() as tx:
+        tx.sql(f"INSERT INTO t {rows}")
+    found = table.to_arrow().to_pylist()
+    assert found == [{"id": 1, "m": Decimal("12345678901234567890.25")}]
+
+
+@pytest.mark.parametrize("number", ["1.005", "9" * 37 + ".5"])
+def test_decimals_that_do_not_fit_are_refused(shop: lw.Lake, number: str) -> None:
+    with (
+        pytest.raises((SchemaMismatch, InvalidInput), match=f"{number}.*does not fit"),
+        shop.transaction() as tx,
+    ):
+        tx.sql(f"INSERT INTO prices VALUES (1, {number})")
+    assert shop.table("prices").version == 1
+
+
+def test_bytes_and_old_times_are_values_of_every_statement(lake: lw.Lake) -> None:
+    lake.create("t", "id int64, b binary, at timestamp")
+    values = {"b": b"\x00'\xff", "at": datetime(1600, 1, 1, tzinfo=UTC)}
+    with lake.transaction() as tx:
+        tx.sql("INSERT INTO t VALUES (1, :b, :at), (2, NULL, NULL)", values)
+        tx.sql(
+            "MERGE INTO t USING (SELECT 3 AS id, :b AS b, :at AS at) s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT *",
+            values,
+        )
+        tx.sql("UPDATE t SET id = id + 10 WHERE b IN (SELECT b FROM t WHERE b = :b)", values)
+        tx.sql("DELETE FROM t WHERE id IN (SELECT id FROM t WHERE at = :at) AND id < 12", values)
+        tx.sql("CREATE TABLE copy AS SELECT id, :b AS b FROM t WHERE at = :at", values)
+
+    assert sorted(r["id"] for r in lake.table("t").to_arrow().to_pylist()) == [2, 13]
+    assert lake.table("copy").to_arrow().to_pylist() == [{"id": 13, "b": values["b"]}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO prices (id, price, ID) VALUES (1, 2, 3)",
+        "INSERT INTO prices BY NAME SELECT 1 AS id, 2 AS price, 3 AS id",
+        "UPDATE prices SET id = 1, ID = 2",
+        f"{MERGED} WHEN MATCHED THEN UPDATE SET price = 1, price = 2",
+        f"{MERGED} WHEN NOT MATCHED THEN INSERT (id, id) VALUES (1, 2)",
+    ],
+)
+def test_two_values_for_a_column_are_refused(shop: lw.Lake, text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"two values|unique"), shop.transaction() as tx:
+        tx.sql(text)
+    assert shop.table("prices").version == 1
+
+
+def test_the_values_of_a_subquery_do_not_count_as_text_of_the_statement(shop: lw.Lake) -> None:
+    texts = pa.array([f"{n:0100d}" for n in range(1_100)])
+    shop.create("wide", {"text": "string"})
+    with shop.transaction() as tx:
+        tx.append("wide", pa.table({"text": texts}))
+        assert tx.sql("DELETE FROM wide WHERE text IN (SELECT text FROM wide)").deleted == 1_100
+    written = "DELETE FROM wide WHERE text IN (SELECT text FROM wide WHERE text = '{}')"
+    with pytest.raises(InvalidInput, match="at most 100000"), shop.transaction() as tx:
+        tx.sql(written.format("x" * 100_000))
+
+
+@pytest.mark.one_pair
+@pytest.mark.timeout(60)  # The time for each value grew with their number, to minutes in all.
+def test_lists_of_parameters_may_be_long(shop: lw.Lake) -> None:
+    many = list(range(2, 14_000))
+    with shop.transaction() as tx:
+        text = "UPDATE shop.items SET n = :n WHERE id NOT IN (:many) AND n IN (id, :n, :last)"
+        assert tx.sql(text, {"many": many, "n": 7, "last": 10}).updated == 2
+        assert tx.sql("DELETE FROM shop.items WHERE n = :n AND id = 1", {"n": 7}).deleted == 1
+        assert tx.sql("DELETE FROM shop.items WHERE id IN (:many)", {"many": many}).deleted == 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tagged SET tags = (SELECT tags FROM tagged WHERE id = 1)",
+        "UPDATE tagged SET at = (SELECT at FROM tagged WHERE id = 1)",
+        "DELETE FROM tagged WHERE tags IN (SELECT tags FROM tagged)",
+    ],
+)
+def test_subqueries_with_nested_values_are_refused(shop: lw.Lake, statement: str) -> None:
+    table = shop.create("tagged", "id int64, tags list<int64>, at struct<x: int64>")
+    table.append([{"id": 1, "tags": [], "at": None}, {"id": 2, "tags": [7], "at": {"x": 1}}])
+    with pytest.raises(UnsupportedFeature, match="type"), shop.transaction() as tx:
+        tx.sql(statement)
+    with shop.transaction() as tx:
+        tx.sql("DELETE FROM tagged WHERE id = 1 AND EXISTS (SELECT tags FROM tagged)")
+    assert table.to_arrow().to_pylist() == [{"id": 2, "tags": [7], "at": {"x": 1}}]
 
 
 def test_subqueries_look_at_other_tables_of_the_transaction(shop: lw.Lake) -> None:
@@ -243,6 +373,19 @@ def test_a_replacement_that_is_refused_changes_nothing(shop: lw.Lake) -> None:
     assert len(_items(shop)) == 4
     assert shop.table("made").to_arrow().to_pylist() == [{"b": 7}]
     assert shop.table("prices").version == 1
+
+
+def test_a_merge_takes_columns_in_any_case(shop: lw.Lake) -> None:
+    with shop.transaction() as tx:
+        done = tx.sql(
+            "MERGE INTO shop.items t USING (SELECT 3 AS ID, 'c' AS NAME, 30 AS N UNION ALL"
+            " SELECT 7, 'new', 70) s ON t.id = s.id"
+            " WHEN MATCHED AND t.name <> s.name THEN UPDATE SET *"
+            " WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    assert (done.inserted, done.updated) == (1, 1)
+    assert _items(shop)[3:] == [(3, "c", 30), (7, "new", 70)]
 
 
 def test_a_merge_with_schema_evolution_adds_the_columns_that_it_takes(shop: lw.Lake) -> None:

@@ -20,13 +20,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tpch")]
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[lw.Lake, Any]:
+_FULL = [pytest.mark.full, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(0.01, id="short"), pytest.param(1, id="full", marks=_FULL)],
+)
+def answers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[lw.Lake, Any]:
     """A lake with half of the tables in each format, and DuckDB with the same rows."""
     import_extension("tpch")
     connection = duckdb.connect()
     connection.execute("LOAD tpch")
-    connection.execute("CALL dbgen(sf = 0.01)")
+    connection.execute(f"CALL dbgen(sf = {request.param})")
     lake = lw.open(tmp_path_factory.mktemp("tpch") / "lake")
     for n, name in enumerate(TABLES):
         rows = connection.execute(f"SELECT * FROM {name}").to_arrow_table()

@@ -2,7 +2,8 @@
 
 Changes of rows run the same code as `tx.append`, `update`, `delete` and `merge`; queries, including
 those inside of changes, run on DataFusion over the rows that the transaction sees. Parameter values
-become literals in the parsed tree, and are never inserted into the text of the statement.
+are bound in queries, and become literals in conditions and assignments; they are never inserted
+into the text of the statement.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from lakeward.engines.spark.parse_statement import check_words, read_statement
 from lakeward.engines.spark.statement import Kind
 from lakeward.engines.sql import query as queries
 from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, UnsupportedFeature
-from lakeward.model import parameters
 from lakeward.model.clauses import check_clauses
 from lakeward.model.commands import (
     AlterTable,
@@ -33,7 +33,6 @@ from lakeward.model.commands import (
 )
 from lakeward.model.definition import Definition
 from lakeward.model.described import listed, namespaces, shown
-from lakeward.model.evolution.apply import is_needed
 from lakeward.model.evolution.merging import merging as merged
 from lakeward.model.expressions.when import Actions, When
 from lakeward.model.names import TableName
@@ -41,13 +40,14 @@ from lakeward.model.parameters import Params
 from lakeward.read.result import QueryResult, of_table
 from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.seen import Seen
+from lakeward.write.transaction.sql_text import expression_text
 from lakeward.write.transaction.sql_values import (
-    DIALECT,
     assigned,
+    cast_decimals,
     check_assigned,
+    check_distinct,
     fitted,
     inserted_names,
-    literal,
     nullable,
     parts_of,
     spelled,
@@ -56,8 +56,6 @@ from lakeward.write.transaction.sql_values import (
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_MOST: Final = 10_000
-"""The most distinct values of a subquery in IN."""
 _INSTEAD: Final = {
     "OPTIMIZE": "Call table.optimize() outside of the transaction, or use Spark.",
     "VACUUM": "Call table.vacuum() or `lakeward vacuum`, outside of the transaction.",
@@ -74,6 +72,7 @@ class EmbeddedSql:
     def __init__(self, tx: Any, seen: Seen) -> None:
         self._tx = tx  # the `Transaction` whose operations are used
         self._seen = seen
+        self._values: Mapping[str, Any] = {}  # of the statement's parameters, by their new names
 
     def run(self, text: str, args: Params | None) -> QueryResult | RowChanges:
         """Run a statement; return the rows of a query, or the counts of a change."""
@@ -108,17 +107,14 @@ class EmbeddedSql:
         raise _unknown(kind, _INSTEAD.get(word))
 
     def _tree(self, text: str, args: Params | None) -> exp.Expr:
-        """Parse the statement, with literals in place of parameters."""
-        from sqlglot import exp
+        """Parse the statement; name its parameters `$p0`, `$p1`, …, and keep their values."""
+        bound = queries.bound(text, args)
+        self._values = bound.values
+        return queries.parsed(bound.text)
 
-        tokens = queries.tokens_of(text)
-        found = queries.parsed(parameters.with_standard_literals(text, args, tokens))
-
-        def with_octets(node: exp.Expr) -> exp.Expr:
-            plain = isinstance(node, exp.Unhex) and isinstance(node.this, exp.Literal)
-            return exp.HexString(this=node.this.this) if plain else node
-
-        return found.transform(with_octets)
+    def _query(self, tree: exp.Expr) -> pa.Table:
+        """Return the rows of a query inside of the statement."""
+        return self._seen.query(tree.sql(dialect=queries.DIALECT), self._values or None).to_arrow()
 
     # Statements about whole tables.
 
@@ -127,8 +123,7 @@ class EmbeddedSql:
             case AlterTable(table=parts, asked=asked):
                 name = self._seen.name(parts)
                 for change, lenient in asked:
-                    if not lenient or is_needed(self._seen.definition(name), change):
-                        self._tx.alter(str(name)).apply(change)
+                    self._tx.alter(str(name)).apply(change, if_needed=lenient)
                 return RowChanges()
             case DropTable(table=parts, if_exists=if_exists):
                 try:
@@ -176,7 +171,7 @@ class EmbeddedSql:
         query = tree.args.get("expression")
         rows = None
         if query is not None:
-            rows = self._seen.query(query.sql(dialect=queries.DIALECT), None).to_arrow()
+            rows = self._query(query)
         schema: Any = created.columns or "" if rows is None else nullable(rows.schema)
         if exists and self._seen.replace(name, schema, created, rows):
             return RowChanges() if rows is None else RowChanges(inserted=rows.num_rows)
@@ -202,13 +197,17 @@ class EmbeddedSql:
                 what = "INSERT with WITH both before it and before its query is not supported."
                 raise UnsupportedFeature(what, hint="Write one WITH.")
             source.set("with_", tree.args["with_"])
+        if tree.args.get("by_name") and listed_names is not None:
+            what = "INSERT BY NAME takes the names from its query, not from a list of columns."
+            raise InvalidInput(what, hint="Leave out BY NAME, or the list.")
+        check_distinct(listed_names or ())
+        definition = self._seen.definition(name)
+        cast_decimals(source, definition, listed_names, by_name=bool(tree.args.get("by_name")))
         rows = self._rows_of(source)
         if tree.args.get("by_name"):
-            if listed_names is not None:
-                what = "INSERT BY NAME takes the names from its query, not from a list of columns."
-                raise InvalidInput(what, hint="Leave out BY NAME, or the list.")
             listed_names = list(rows.column_names)
-        data = fitted(rows, self._seen.definition(name), listed_names, str(name))
+            check_distinct(listed_names)
+        data = fitted(rows, definition, listed_names, str(name))
         if tree.args.get("overwrite"):
             return self._tx.overwrite(str(name), data)
         return self._tx.append(str(name), data)
@@ -217,18 +216,16 @@ class EmbeddedSql:
         from sqlglot import exp
 
         if isinstance(source, exp.Values):
-            text = f"SELECT * FROM ({source.sql(dialect=queries.DIALECT)}) AS v"  # noqa: S608  a rendered tree
-        else:
-            text = source.sql(dialect=queries.DIALECT)
-        return self._seen.query(text, None).to_arrow()
+            source = exp.select("*").from_(exp.alias_(source.copy(), "v", table=True))
+        return self._query(source)
 
     def _update(self, tree: exp.Update) -> RowChanges:
         name, known = self._target(tree.this)
         schema = self._seen.definition(name).schema
-        values = {
-            spelled(assigned(one.this, known), schema): self._text(one.expression, known)
-            for one in tree.expressions
-        }
+        columns = [spelled(assigned(one.this, known), schema) for one in tree.expressions]
+        check_distinct(columns)
+        texts = [self._text(one.expression, known) for one in tree.expressions]
+        values = dict(zip(columns, texts, strict=True))
         return self._tx.update(str(name), set=values, where=self._where(tree, known))
 
     def _delete(self, tree: exp.Delete) -> RowChanges:
@@ -243,8 +240,7 @@ class EmbeddedSql:
         using = tree.args["using"]
         alias = using.alias_or_name.lower()
         bare = using.copy()
-        text = exp.select("*").from_(bare).sql(dialect=queries.DIALECT)
-        data = self._seen.query(text, None).to_arrow()
+        data = self._query(exp.select("*").from_(bare))
         if not tree.args.get("on"):
             what = "MERGE needs ON and a condition."
             raise InvalidInput(what)
@@ -257,6 +253,9 @@ class EmbeddedSql:
         used = {c.name.lower() for part in parts for c in part.find_all(exp.Column)}
         used |= {n.lower() for n in definition.schema.names}
         data = data.select([n for n in data.column_names if n.lower() in used])
+        check_distinct(data.column_names)
+        # `INSERT *` and `UPDATE SET *` take columns by their names, in any case.
+        data = data.rename_columns([spelled(n, definition.schema) for n in data.column_names])
         kinds: dict[str, list[Any]] = {"matched": [], "not_matched": [], "by_source": []}
         for when in tree.args["whens"].expressions:
             kind = "matched" if when.args.get("matched") else "not_matched"
@@ -297,10 +296,10 @@ class EmbeddedSql:
         if isinstance(then, exp.Update) and then.expressions:
             if any(isinstance(e, exp.Star) for e in then.expressions):
                 return "update"
-            return {
-                spelled(assigned(e.this, target), schema): self._text(e.expression, known)
-                for e in then.expressions
-            }
+            columns = [spelled(assigned(e.this, target), schema) for e in then.expressions]
+            check_distinct(columns)
+            texts = [self._text(e.expression, known) for e in then.expressions]
+            return dict(zip(columns, texts, strict=True))
         if isinstance(then, exp.Insert) and (
             then.expression or not isinstance(then.this, exp.Tuple)
         ):
@@ -314,6 +313,7 @@ class EmbeddedSql:
             if len(columns) != len(values):
                 what = f"INSERT names {len(columns)} columns and has {len(values)} values."
                 raise InvalidInput(what)
+            check_distinct(columns)
             pairs = zip(columns, values, strict=True)
             return {spelled(c, schema): self._text(v, known) for c, v in pairs}
         if str(then.name).lower() == "delete":
@@ -334,60 +334,9 @@ class EmbeddedSql:
         return None if where is None else self._text(where.this, dict.fromkeys(known, ""))
 
     def _text(self, node: exp.Expr, known: Mapping[str, str] | Sequence[str]) -> str:
-        """Return an expression as text for the transaction's operations, with subqueries evaluated.
-
-        Args:
-            node: The expression.
-            known: Column qualifiers, and what replaces each of them; nothing if empty.
-        """
-        from sqlglot import exp
-
+        """Return an expression as text, with subqueries evaluated; see `expression_text`."""
         becomes = known if isinstance(known, Mapping) else dict.fromkeys(known, "")
-        holder = exp.Paren(this=node.copy())
-        whole = [q for q in holder.find_all(exp.Query) if q.find_ancestor(exp.Query) is None]
-        for subquery in whole:
-            self._replace(subquery, becomes)
-        for column in list(holder.find_all(exp.Column)):
-            before = ".".join(p.name for p in column.parts[:-1]).lower()
-            if before in becomes:
-                new = becomes[before]
-                column.replace(exp.column(column.this.copy(), table=new or None, quoted=True))
-        return str(holder.this.sql(dialect=DIALECT))
-
-    def _replace(self, query: exp.Expr, known: Mapping[str, str]) -> None:
-        """Run a subquery and replace it in its expression by its values."""
-        from sqlglot import exp
-
-        outer = {c.table.lower() for c in query.find_all(exp.Column)} & set(known)
-        own = {t.alias_or_name.lower() for t in query.find_all(exp.Table)}
-        if outer - own - {""}:
-            what = "A subquery that refers to the changed row is not supported here."
-            raise UnsupportedFeature(what, hint="Write a MERGE, or use Spark.")
-        body = query.this if isinstance(query, exp.Subquery) else query
-        rows = self._seen.query(body.sql(dialect=queries.DIALECT), None).to_arrow()
-        parent = query.parent
-        if isinstance(parent, exp.Exists):
-            parent.replace(exp.Boolean(this=rows.num_rows > 0))
-            return
-        if rows.num_columns != 1:
-            what = f"A subquery must have one column here, and this one has {rows.num_columns}."
-            raise InvalidInput(what)
-        values = rows.column(0).to_pylist()
-        if isinstance(parent, exp.In) and parent.args.get("query") is query:
-            distinct = list(dict.fromkeys(values))
-            if len(distinct) > _MOST:
-                what = f"The subquery has {len(distinct):,} values; at most {_MOST:,} are compared."
-                raise UnsupportedFeature(what, hint="Write a MERGE.")
-            if not distinct:
-                parent.replace(exp.Boolean(this=False))
-                return
-            parent.set("query", None)
-            parent.set("expressions", [literal(v) for v in distinct])
-            return
-        if len(values) > 1:
-            what = f"A subquery must have one row here, and this one has {len(values)}."
-            raise InvalidInput(what)
-        query.replace(literal(values[0] if values else None))
+        return expression_text(node, becomes, self._values, self._query)
 
 
 def _unknown(kind: str, instead: str | None = None) -> UnsupportedFeature:

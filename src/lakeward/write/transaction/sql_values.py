@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 DIALECT: Final = "databricks"
 """The SQL dialect of conditions and values for the transaction's own operations."""
+_PLAIN_NUMBER: Final = re.compile(r"\d+\.?\d*|\.\d+")
+_MOST_DIGITS: Final = 38
 
 
 def literal(value: Any) -> exp.Expr:
@@ -25,6 +28,13 @@ def literal(value: Any) -> exp.Expr:
     import sqlglot
 
     return sqlglot.parse_one(parameters.spark_literal(value), dialect=DIALECT)
+
+
+def check_plain(kind: pa.DataType) -> None:
+    """Raise `UnsupportedFeature` for the type of values that no literal can have."""
+    if pa.types.is_nested(kind):
+        what = f"A subquery cannot have values of type {kind} here."
+        raise UnsupportedFeature(what, hint="Write a MERGE, or use Spark.")
 
 
 def parts_of(node: exp.Expr) -> tuple[str, ...]:
@@ -66,6 +76,16 @@ def check_assigned(merge: exp.Expr, target: Sequence[str]) -> None:
             assigned(column, target)
 
 
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise `InvalidInput` if a statement gives a column two values."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            what = f"The statement gives column {name!r} two values."
+            raise InvalidInput(what, hint="Name each column once; case makes no difference.")
+        seen.add(name.lower())
+
+
 def spelled(name: str, schema: Schema) -> str:
     """Return a column's name in the table's spelling, if the table has it; else unchanged."""
     return next((n for n in schema.names if n.lower() == name.lower()), name)
@@ -86,6 +106,73 @@ def inserted_names(definition: Definition, count: int) -> list[str]:
         return list(schema.names)
     filled = {*generated_ids(definition), *definition.identity}
     return [f.name for f in schema if f.id not in filled]
+
+
+def cast_decimals(
+    source: exp.Expr, definition: Definition, names: Sequence[str] | None, *, by_name: bool
+) -> None:
+    """Write numbers that an INSERT has for decimal columns as casts of text, in place.
+
+    DataFusion reads a number with a point, or of more digits than an int64 has, as a double.
+
+    Raises:
+        InvalidInput: A number has more digits than a decimal can have.
+    """
+    from sqlglot import exp
+
+    decimals = {
+        f.name.lower(): (f.type.precision - f.type.scale, f.type.scale)
+        for f in definition.schema.to_arrow()
+        if pa.types.is_decimal(f.type)
+    }
+    found: dict[str, list[exp.Expr]] = {}
+    for row in _value_rows(source) if decimals else ():
+        own = [value.alias_or_name for value in row] if by_name else names
+        for name, value in zip(own or inserted_names(definition, len(row)), row, strict=False):
+            number = _plain_number(value)
+            if name.lower() in decimals and number is not None:
+                found.setdefault(name.lower(), []).append(number)
+    for name, numbers in found.items():
+        # Of one type: DataFusion does not convert decimals of a UNION to a common one.
+        parts = [number.name.partition(".") for number in numbers]
+        whole = max(decimals[name][0], *(len(w.lstrip("0")) for w, _, _ in parts))
+        scale = max(decimals[name][1], *(len(f) for _, _, f in parts))
+        if whole + scale > _MOST_DIGITS:
+            longest = max((number.name for number in numbers), key=len)
+            what = f"The number {longest} does not fit the type of column {name}."
+            raise InvalidInput(what, hint=f"A decimal has at most {_MOST_DIGITS} digits.")
+        to = exp.DataType.build(f"DECIMAL({whole + scale}, {scale})")
+        for number in numbers:
+            number.replace(exp.Cast(this=exp.Literal.string(number.name), to=to.copy()))
+
+
+def _value_rows(source: exp.Expr) -> Iterator[list[exp.Expr]]:
+    """Return the values of each row of VALUES, and those that a query selects, also by `*`."""
+    from sqlglot import exp
+
+    match source:
+        case exp.Select(expressions=[exp.Star(args=changed)]) if not any(changed.values()):
+            if source.args.get("from_") is not None and not source.args.get("joins"):
+                yield from _value_rows(source.args["from_"].this)
+        case exp.Values():
+            yield from (list(row.expressions) or [row] for row in source.expressions)
+        case exp.SetOperation():
+            yield from _value_rows(source.left)
+            yield from _value_rows(source.right)
+        case exp.Subquery():
+            yield from _value_rows(source.this)
+        case exp.Select():
+            yield list(source.expressions)
+
+
+def _plain_number(value: exp.Expr) -> exp.Expr | None:
+    """Return the number that a value is, without its sign; None if it is anything else."""
+    from sqlglot import exp
+
+    number = value.unalias().unnest()
+    number = number.this.unnest() if isinstance(number, exp.Neg) else number
+    is_plain = isinstance(number, exp.Literal) and _PLAIN_NUMBER.fullmatch(number.name)
+    return number if is_plain and not number.is_string else None
 
 
 def fitted(

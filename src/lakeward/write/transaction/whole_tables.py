@@ -9,6 +9,7 @@ from lakeward.engines.base import Capability
 from lakeward.errors import AlreadyExists
 from lakeward.model import arguments
 from lakeward.model.evolution.alterations import Alteration
+from lakeward.model.evolution.apply import is_needed
 from lakeward.model.names import TableName
 from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
@@ -74,10 +75,11 @@ class WholeTables(Standing):
         Later operations of this transaction see the altered table.
         """
 
-        def do(asked: Alteration) -> None:
+        def do(asked: Alteration, *, if_needed: bool) -> None:
             if not self._is_replay():
                 with self._operation(name, reads=depends_on_rows(asked)) as member:
-                    alter(self._executor, member, asked)
+                    if not if_needed or is_needed(member.change.definition, asked):
+                        alter(self._executor, member, asked)
 
         return Alter(do)
 
