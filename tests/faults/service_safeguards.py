@@ -10,6 +10,7 @@ _ACCESS: Final = "../web/test_access.py"
 _EDGE: Final = "../web/test_edge.py"
 _PAGES: Final = "../web/test_pages.py"
 _MALFORMED: Final = "../web/test_malformed.py"
+_LARGE: Final = "../web/test_large_uploads.py"
 _CATALOG: Final = "../web/test_iceberg_catalog.py"
 _QUERIES: Final = "../web/test_queries.py"
 _PENDING: Final = "../web/test_pending_transactions.py"
@@ -74,7 +75,7 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "lists leave out what is not open to the caller",
         "web/seen.py",
-        '    return {**to_json(record), "versions": versions, "names_now": names} if versions',
+        "    return {**to_json(record), **shown} if versions",
         "    return dict(to_json(record)) if record",
         _ACCESS,
         "lists_have_only",
@@ -90,8 +91,8 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "the audit trail leaves out other tables",
         "web/api/lake.py",
-        "[e for e in found if by.sees(e.table)]",
-        "found",
+        "page_after(read, cursor, limit, lambda entry: by.sees(entry.table))",
+        "page_after(read, cursor, limit, lambda entry: True)",
         _ACCESS,
         "lists_have_only",
     ),
@@ -122,8 +123,8 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "the tables of a commit over several are open to the caller",
         "web/iceberg/tables.py",
-        "            by.check(str(catalog.name_of(one.namespace, one.name)))",
-        "            one",
+        "        by.check(str(catalog.name_of(one.namespace, one.name)))",
+        "        one",
         _ACCESS,
         "names_in_bodies",
     ),
@@ -241,9 +242,9 @@ SERVICE_SAFEGUARDS: Final = (
     ),
     _service(
         "rows are limited by their size in memory",
-        "web/uploads.py",
-        "            if size > self._most:",
-        "            if size < 0:",
+        "engines/arrow/received_worker.py",
+        "if most is not None and size > most:",
+        "if size < 0:",
         _EDGE,
         "what_they_are_in_memory",
     ),
@@ -265,11 +266,27 @@ SERVICE_SAFEGUARDS: Final = (
     ),
     _service(
         "buffers of Arrow streams are checked",
-        "web/uploads.py",
-        "            batch.validate(full=True)\n",
+        "engines/arrow/received.py",
+        "        batch.validate(full=True)\n",
         "",
         _MALFORMED,
         "rows_that_cannot and arrow",
+    ),
+    _service(
+        "a small body with large rows is decoded in a limited process",
+        "engines/arrow/received.py",
+        "if form != PARQUET and is_plain(body):",
+        "if form != PARQUET:",
+        _LARGE,
+        "very_large_are_refused and zstd",
+    ),
+    _service(
+        "columns that a schema has many times from one place are counted",
+        "engines/arrow/ipc_metadata.py",
+        "            if size > _MOST:\n                raise too_many",
+        "            if False:\n                raise too_many",
+        _LARGE,
+        "very_large_are_refused and names",
     ),
     _service(
         "manifests of a client are checked before they are decoded",
@@ -511,8 +528,8 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "a query reads open tables only",
         "web/query_worker.py",
-        "            if not any(pattern.matches(parsed) for pattern in patterns):",
-        "            if not patterns:",
+        "        return any(pattern.matches(name) for pattern in patterns)",
+        "        return bool(patterns)",
         _QUERIES,
         "reach_nothing_else",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -156,6 +157,56 @@ def test_a_list_is_filled_with_older_entries_that_are_open_to_the_caller(own: Se
     assert [v["table"] for v in found["violations"]] == ["gold.checked"]
 
 
+def test_the_audit_trail_gives_no_trace_of_tables_that_are_not_open(own: Service) -> None:
+    client, lake = own.as_("reader", tables="gold.*"), own.lake
+    lake.create("gold.open", "id int64")
+    for n in range(12):
+        lake.table("sales.orders" if n % 4 else "gold.open").append(
+            orders(n) if n % 4 else [{"id": n}]
+        )
+    path = "/api/v1/audit"
+
+    hidden = client.get(path, params={"table": "sales.orders", "limit": 1}).json()
+    pages, cursor = [], ""
+    while cursor is not None:
+        more = {"cursor": cursor} if cursor else {}
+        page = client.get(path, params={"limit": 1, "action": "write", **more}).json()
+        pages += page["entries"]
+        cursor = page["next"]
+
+    assert hidden == {"entries": [], "next": None}
+    every = lake.audit(table="gold.open", action="write")
+    assert len(every) == 3
+    assert [(e["table"], e["version"]) for e in pages] == [(e.table, e.version) for e in every]
+
+
+def test_errors_do_not_name_tables_that_are_not_open(own: Service) -> None:
+    lake = own.lake
+    with lake.transaction(transaction_id="both") as tx:
+        tx.append("sales.orders", orders(5))
+        tx.append("gold.secret_plans", [{"id": 5}])
+    lake.tag("all")
+    client = own.as_("admin", tables="sales.*")
+
+    undo = client.post("/api/v1/undo", json={"transaction_id": "both"})
+    tag = {"name": "all", "tables": ["sales.orders"], "replace": True}
+    moved = client.post("/api/v1/tags", json=tag)
+    queries = [
+        client.post("/api/v1/sql", json={"query": f"SELECT * FROM {name}"})
+        for name in ("gold.secret_plans", "gold.Secret_Plans", "gold.no_such_plans")
+    ]
+
+    assert [undo.status_code, moved.status_code] == [404, 404]
+    assert "secret" not in undo.text + moved.text
+    assert [q.status_code for q in queries] == [404] * 3
+    names = ("secret_plans", "Secret_Plans", "no_such_plans")
+    said = {q.json()["detail"].replace(name, "x") for q, name in zip(queries, names, strict=True)}
+    assert len(said) == 1
+    # Not by a hint at a name that is nearly right, either.
+    near = client.post("/api/v1/sql", json={"query": "SELECT * FROM gold.secret_plan"})
+    assert "secret_plans" not in near.text
+
+
 def test_access_follows_the_name_that_a_table_has_now(own: Service) -> None:
     """Transactions name a table as it was named at the commit; that opens nothing."""
     before, now = (own.as_("admin", tables=f"{schema}.*") for schema in ("sales", "moved"))
@@ -287,7 +338,7 @@ def test_an_endpoint_that_says_nothing_is_closed(shared: Service) -> None:
         "path_params": {},
     }
     with pytest.raises(Forbidden):
-        authorize(Request(scope))
+        asyncio.run(authorize(Request(scope)))
 
 
 def test_names_in_bodies_are_checked_like_names_in_addresses(own: Service) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -96,6 +98,35 @@ def test_pages_follow_each_other_by_cursors(client: httpx.Client, shared: Servic
         assert len(whole) > 1
     for wrong in ("nonsense", "e30", "eyJhZnRlciI6MX0"):
         assert client.get("/api/v1/tables", params={"cursor": wrong}).status_code == 400
+
+
+@pytest.mark.parametrize("number", [-1, 2**63])
+def test_a_cursor_with_a_number_that_no_list_has_is_refused(
+    client: httpx.Client, number: int
+) -> None:
+    table = "/api/v1/tables/sales.orders"
+    for path, place in (
+        (f"{table}/rows", {"version": 1, "offset": number}),
+        (f"{table}/files", {"version": 1, "offset": number}),
+        (f"{table}/history", {"until": number}),
+        (f"{table}/diff/files", {"added": number, "ordinal": 0}),
+    ):
+        text = base64.urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
+        answer = client.get(path, params={"cursor": text})
+        assert answer.status_code == 400, path
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_outside_the_calendar_is_refused(client: httpx.Client, moment: str) -> None:
+    table = "/api/v1/tables/sales.orders"
+    for path, params in (
+        (table, {"timestamp": moment}),
+        (f"{table}/changes", {"since": moment}),
+        ("/api/v1/snapshot", {"at": moment}),
+    ):
+        answer = client.get(path, params=params)
+        assert answer.status_code in (400, 404), path
+        assert "years 1 to 9999" in answer.text or answer.status_code == 404, answer.text
 
 
 def test_a_cursor_keeps_its_version(own: Service) -> None:

@@ -69,6 +69,13 @@ def test_errors_are_those_of_the_lake(shared: Service, remote: RemoteLake) -> No
         lw.connect("./lake")
 
 
+@pytest.mark.parametrize("token", ["lkw_secret\n", "lkw_секрет", "lkw secret", ""])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(InvalidInput, match="`token`") as refused:
+        lw.connect("http://127.0.0.1:9", token=token).tables()
+    assert not token or token.strip() not in str(refused.value)
+
+
 def test_a_cut_has_the_versions_and_the_tables_of_its_time(own: Service) -> None:
     lake = own.lake
     remote = lw.connect(own.url, token=lake.create_token().secret)

@@ -235,7 +235,7 @@ def test_rows_are_limited_by_what_they_are_in_memory(
     )
 
     assert len(body) < 10_000
-    assert answer.status_code == 400
+    assert answer.status_code == 413
     assert "bytes in memory" in answer.json()["detail"]
     assert shared.lake.table("sales.orders").version == before
 

@@ -48,12 +48,26 @@ def checked(answer: httpx.Response, hidden: Path) -> int:
     return answer.status_code
 
 
-@pytest.mark.parametrize("kind", [ARROW, PARQUET])
 @sizes("count", short=100, full=10_000)
 def test_rows_that_cannot_be_read_are_refused(
-    own: Service, kind: str, tmp_path: Path, count: int
+    own: Service, serve: Callable[..., Service], tmp_path: Path, count: int
 ) -> None:
-    client, table = own.as_("writer"), own.lake.table("sales.orders")
+    _send_broken_rows(own, serve, ARROW, tmp_path, count)
+
+
+@sizes("count", short=25, full=1000)
+def test_parquet_files_that_cannot_be_read_are_refused(
+    own: Service, serve: Callable[..., Service], tmp_path: Path, count: int
+) -> None:
+    """Fewer, because a process is started for each of them."""
+    _send_broken_rows(own, serve, PARQUET, tmp_path, count)
+
+
+def _send_broken_rows(
+    own: Service, serve: Callable[..., Service], kind: str, tmp_path: Path, count: int
+) -> None:
+    client = serve(own.lake, anonymous=None, rate=1e6, burst=1e6).as_("writer")
+    table = own.lake.table("sales.orders")
     sink, rows = pa.BufferOutputStream(), orders(*range(1, 50))
     pq.write_table(rows, sink)
     good = stream(rows) if kind == ARROW else sink.getvalue().to_pybytes()
@@ -104,12 +118,15 @@ def test_a_snapshot_without_an_operation_is_refused(own: Service, tmp_path: Path
 
 
 @sizes("count", short=100, full=10_000)
-def test_manifests_that_are_none_are_refused(own: Service, tmp_path: Path, count: int) -> None:
+def test_manifests_that_are_none_are_refused(
+    own: Service, serve: Callable[..., Service], tmp_path: Path, count: int
+) -> None:
     """The lists and manifests that a commit names are Avro, written by the client."""
-    client, chance = own.as_("writer"), random.Random(3)
+    service = serve(own.lake, anonymous=None, rate=1e6, burst=1e6)
+    client, chance = service.as_("writer"), random.Random(3)
     table = own.lake.table("sales.totals")
     before, found = table.version, Counter[int]()
-    client_table = catalog_of(own).load_table("sales.totals")
+    client_table = catalog_of(service).load_table("sales.totals")
     for number in range(count // 10):
         # Some changes can be read: then the next ones begin from what was committed.
         client_table.refresh()

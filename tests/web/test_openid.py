@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import time
 from collections.abc import Callable, Generator
 from typing import Any
@@ -16,8 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 import lakeward as lw
-from lakeward.errors import InvalidInput, NotFound
-from lakeward.web import openid
+from lakeward.errors import InvalidInput, NotFound, StoreUnavailable
+from lakeward.web import provider_keys
 from lakeward.web.openid import Provider
 from lakeward.web.settings import Settings, check_binding
 from tests.support.openid import AUDIENCE, SECRET, Issuer
@@ -174,7 +175,7 @@ def test_a_new_key_is_found_and_unknown_ones_do_not_flood_the_provider(
             assert provider.identity_of(issuer.token(headers={"kid": f"n{number}"})) is None
         assert issuer.asked == 1
         issuer.rotate("second", kind="ec")
-        monkeypatch.setattr(openid, "_AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr(provider_keys, "_AGAIN_SECONDS", 0.0)
         found = provider.identity_of(issuer.token())
         assert found is not None
         assert found.names == {"sub:u1"}
@@ -193,6 +194,66 @@ def test_a_provider_that_does_not_answer_lets_nobody_in(
     assert answer.status_code == 503
     # Tokens of the lake work on.
     assert service.as_("reader").get("/api/v1").status_code == 200
+
+
+def test_a_silent_provider_is_asked_now_and_then_and_holds_up_no_known_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It accepts connections and never answers; who has a known key does not wait for it."""
+    monkeypatch.setattr(provider_keys, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(provider_keys, "_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(provider_keys, "_RENEW_SECONDS", 0.0)
+    monkeypatch.setattr(provider_keys, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(provider_keys, "_AFTER_FAILURE_SECONDS", 60.0)
+    with Issuer() as issuer:
+        provider = Provider(**issuer.settings)
+        known, unknown = issuer.token(), issuer.token(headers={"kid": "other"})
+        assert provider.identity_of(known) is not None
+        port = int(issuer.url.rpartition(":")[2])
+    # Keys too old to be used while the provider answers are used while it does not.
+    with socket.create_server(("127.0.0.1", port)) as silent:
+        for _ in range(20):
+            assert provider.identity_of(known) is not None
+        for _ in range(20):
+            with pytest.raises(StoreUnavailable, match=r"does not answer.*\n*.*some seconds"):
+                provider.identity_of(unknown)
+        while provider._keys._is_fetching:
+            time.sleep(0.01)
+        monkeypatch.setattr(provider_keys, "_KEYS_SECONDS", 0.0)
+        assert provider.identity_of(known) is not None
+        monkeypatch.setattr(provider_keys, "_WITHOUT_PROVIDER_SECONDS", 0.0)
+        with pytest.raises(StoreUnavailable):
+            provider.identity_of(known)
+        assert _connections(silent) == 1
+
+
+def test_keys_are_fetched_again_after_no_thread_could_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(_: object) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(provider_keys, "_AFTER_FAILURE_SECONDS", 0.0)
+    with Issuer() as issuer:
+        provider, token = Provider(**issuer.settings), issuer.token()
+        with monkeypatch.context() as full:
+            full.setattr("threading.Thread.start", refused)
+            with pytest.raises(StoreUnavailable):
+                provider.identity_of(token)
+        assert provider.identity_of(token) is not None
+
+
+def _connections(server: socket.socket) -> int:
+    """How many connections a server that never accepted one has been asked for."""
+    server.setblocking(False)
+    found = 0
+    while True:
+        try:
+            server.accept()[0].close()
+        except BlockingIOError:
+            return found
+        found += 1
 
 
 @pytest.mark.parametrize("issuer", ["http://example.org", "example.org", "file:///keys", ""])

@@ -64,10 +64,22 @@ def test_a_table_that_was_dropped_has_no_link(own: Service) -> None:
     own.lake.drop("gold.secret_plans")
 
     page = own.as_("reader").get("/", headers=BROWSER).text
-    today = page.partition("What changed today")[2].partition("Newest transactions")[0]
+    today, _, newest = page.partition("What changed today")[2].partition("Newest transactions")
 
-    assert "gold.secret_plans" in today
-    assert "/tables/gold.secret_plans" not in today
+    for shown in (today, newest):
+        assert "gold.secret_plans" in shown
+        assert "/tables/gold.secret_plans" not in shown
+        assert "/tables/sales.orders" in shown
+    (made,) = [
+        one
+        for one in own.as_("reader").get("/transactions?format=json").json()["transactions"]
+        if "gold.secret_plans" in one["versions"]
+    ]
+    assert made["dropped"] == ["gold.secret_plans"]
+    one = own.as_("reader").get(f"/transactions/{made['transaction_id']}", headers=BROWSER).text
+    assert "/tables/gold.secret_plans" not in one
+    (seen,) = own.as_("reader", "gold.*").get("/transactions?format=json").json()["transactions"]
+    assert seen["dropped"] == ["gold.secret_plans"]
 
 
 def test_tables_that_the_browser_showed_are_listed_newest_first(own: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -223,10 +224,10 @@ def test_only_some_queries_run_at_once(
     started = Queries._process
 
     @contextmanager
-    def held(self: Queries, asked: dict[str, Any]) -> Iterator[Any]:
+    def held(self: Queries, asked: dict[str, Any], free: Callable[[], None]) -> Iterator[Any]:
         begun.set()
         assert go_on.wait(10)
-        with started(self, asked) as process:
+        with started(self, asked, free) as process:
             yield process
 
     monkeypatch.setattr(Queries, "_process", held)
@@ -239,6 +240,32 @@ def test_only_some_queries_run_at_once(
         assert second.status_code == 503
         assert first.result().status_code == 200
     assert client.post(SQL, json=reading).status_code == 200
+
+
+@pytest.mark.parametrize("way", ["breaks off", "stops reading"])
+def test_a_client_that_does_not_read_on_keeps_no_place(
+    serve: Callable[..., Service], shared: Service, request: pytest.FixtureRequest, way: str
+) -> None:
+    gc.disable()
+    request.addfinalizer(gc.enable)
+    seconds = 60.0 if way == "breaks off" else 3.0
+    service = serve(shared.lake, anonymous=None, queries=1, query_seconds=seconds)
+    client = service.as_("reader")
+    long = {"query": "SELECT value, repeat('x', 1000) AS s FROM generate_series(1, 200000)"}
+    with client.stream("POST", SQL, json=long, headers={"accept": ARROW}) as answer:
+        next(answer.iter_raw(100))
+        if way == "stops reading":
+            assert _becomes_free(client)
+    assert _becomes_free(client)
+
+
+def _becomes_free(client: httpx.Client) -> bool:
+    """Whether another query can run, within some seconds."""
+    end = time.monotonic() + 25
+    while time.monotonic() < end:
+        if client.post(SQL, json={"query": "SELECT 1 AS one"}).status_code == 200:
+            return True
+    return False
 
 
 def test_changed_rows_of_a_table(shared: Service) -> None:

@@ -22,8 +22,8 @@ class TableAlter(Alter):
     """Collects changes of one table's definition, which `commit` makes in one transaction."""
 
     def __init__(self, transactions: Transactions, name: TableName, message: str | None) -> None:
-        self._changes: list[Alteration] = []
-        super().__init__(self._changes.append)
+        self._changes: list[tuple[Alteration, bool]] = []
+        super().__init__(self._note)
         self._transactions = transactions
         self._name = str(name)
         self._message = arguments.optional_text(message, "message")
@@ -31,7 +31,7 @@ class TableAlter(Alter):
     @property
     def references(self) -> list[str]:
         """The other tables that new foreign keys refer to."""
-        rules = [change.rule for change in self._changes if isinstance(change, AddRule)]
+        rules = [change.rule for change, _ in self._changes if isinstance(change, AddRule)]
         return [rule.references for rule in rules if isinstance(rule, ForeignKey)]
 
     def commit(self) -> CommitResult:
@@ -48,6 +48,9 @@ class TableAlter(Alter):
             self._alter, retry=None, on_conflict=None, isolation="snapshot", message=self._message
         )
 
+    def _note(self, asked: Alteration, *, if_needed: bool) -> None:
+        self._changes.append((asked, if_needed))
+
     def _alter(self, tx: Transaction) -> None:
-        for change in self._changes:
-            tx.alter(self._name).apply(change)
+        for change, if_needed in self._changes:
+            tx.alter(self._name).apply(change, if_needed=if_needed)

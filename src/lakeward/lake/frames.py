@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakeward.read.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.engines.arrow.dataset import LakeDataset
+    from lakeward.model.parameters import Params
 
 
 class Frames:
@@ -28,10 +30,30 @@ class Frames:
         """
         return self.at().to_dataset()
 
-    def scan_polars(self) -> Any:
+    def scan_polars(
+        self,
+        *,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        where: str | None = None,
+        params: Params | None = None,
+    ) -> Any:
         """Return the current rows as a lazy Polars frame that passes filters down to the log.
+
+        Polars does not pass an order on, so `scan_polars().sort(…).head(10)` reads all files. With
+        `order_by`, `head(10)` reads only the files that can have the first rows.
+
+        Args:
+            order_by: Columns with their directions, as in SQL: `"day DESC, id"`, or a list of such
+                texts. NaN is greater than all numbers and null greater than NaN, unless NULLS FIRST
+                or NULLS LAST is given; ties keep the order of the table.
+            limit: How many rows the frame has at most: the first ones of the order.
+            where: A SQL boolean expression; the frame has only rows for which it is true.
+            params: Values for `:name`, by name, or for `?`, in order.
 
         Raises:
             MissingExtra: Polars is not installed.
+            InvalidExpression: A column is unknown or nested, or the text is wrong.
+            InvalidInput: `limit` is no number of rows, or is given without `order_by`.
         """
-        return self.at().scan_polars()
+        return self.at().scan_polars(order_by=order_by, limit=limit, where=where, params=params)

@@ -61,13 +61,15 @@ class Measuring:
         Raises:
             TableNotFound: The lake has no such table.
         """
+        from lakeward.maintain.quality import expectations_of
+
         every: Callable[[], list[Any]] = self.tables  # type: ignore[attr-defined]
         if tables is None:
             found = every()
         else:
             names = arguments.texts(tables, "tables")
             found = [self.table(name) for name in names]  # type: ignore[attr-defined]
-        chosen = [t for t in found if t.at().policy.policy.expectations]
+        chosen = [t for t in found if expectations_of(self._context, t.at())]
         return [t.quality(measure=measure) for t in chosen]
 
     def latest_quality(self) -> list[Quality]:

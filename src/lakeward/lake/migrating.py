@@ -105,10 +105,12 @@ class Migrating:
     def _source(self, path: str) -> Generator[Source]:
         from lakeward.maintain.migrate.source import ParquetSource, TableSource
         from lakeward.read import snapshot as snapshots
+        from lakeward.write.commit.publications import follow
 
         place = Path(path)
         if not place.exists():
-            own = self._own_table(path)
+            # With the commits of other engines that nobody has read yet.
+            own = follow(self._context, self._own_table(path))
             with self._context.database.read() as session:
                 found = snapshots.latest(self._context, session, own)
                 yield TableSource(found, path, is_own=True)

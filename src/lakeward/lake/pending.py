@@ -14,8 +14,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from lakeward.context import LakeContext
 from lakeward.errors import (
     AlreadyExists,
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "_pending"
 """The directory of the rows of pending transactions, below the warehouse."""
-PARQUET: Final = "parquet"
 MOST_OPERATIONS: Final = 1000
 _KEPT_MS: Final = 24 * 3600 * 1000
 
@@ -262,9 +259,12 @@ class PendingTransactions:
         given = {name: value for name, value in operation.items() if value is not None}
         match kind:
             case "append" | "overwrite" | "merge":
+                from lakeward.engines.arrow.received import Limits, read_received
+
                 data = self._context.storage.read(given.pop("data"))
-                rows = _reader(data, given.pop("format"))
-                getattr(tx, kind)(table, rows, **given)
+                # The rows were within the limits when they were sent.
+                with read_received(data, given.pop("format"), Limits()) as rows:
+                    getattr(tx, kind)(table, rows, **given)
             case "delete" | "update" | "create":
                 getattr(tx, kind)(table, **given)
             case "alter":
@@ -293,15 +293,6 @@ class PendingTransactions:
                 self._forget(transaction_id)
             except LakewardError:
                 continue
-
-
-def _reader(data: bytes, form: str) -> pa.RecordBatchReader:
-    """Return a reader of the rows that were sent for an operation."""
-    if form == PARQUET:
-        from pyarrow import parquet
-
-        return parquet.ParquetFile(pa.BufferReader(data)).read().to_reader()
-    return pa.ipc.open_stream(pa.BufferReader(data))
 
 
 def _check_place(place: int) -> None:

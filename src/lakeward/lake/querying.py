@@ -93,19 +93,31 @@ class Querying:
         made = TimedQuery(self._context, tables, running)
         return QueryResult(made, release, pin.forget, origin)
 
-    def tables_of_query(self, query: str, params: Params | None = None) -> list[str]:
+    def tables_of_query(
+        self,
+        query: str,
+        params: Params | None = None,
+        *,
+        among: Callable[[TableName], bool] | None = None,
+    ) -> list[str]:
         """Return the full names of the tables that a query reads, in the order of the query.
+
+        Args:
+            query: The query.
+            params: The values of its parameters.
+            among: Returns whether a table may be read, by its name; all may unless given.
 
         Raises:
             InvalidInput: The query cannot be parsed, or a value is missing.
             UnsupportedFeature: The query would change something.
-            TableNotFound: The query names a table that the lake does not have.
+            TableNotFound: The query names a table that the lake does not have, or one that may
+                not be read. The error is the same in both cases.
         """
         from lakeward.engines.sql.query import read_query
 
         asked = read_query(query, params)
         with self._context.database.read() as session:
-            known = {h.name: h for h in heads.all_heads(session)}
+            known = {h.name: h for h in heads.all_heads(session) if among is None or among(h.name)}
         return [str(found_table(ref.parts, known).name) for ref in asked.tables]
 
     def duckdb(self, *, at: datetime | str | int | None = None) -> LakeDuckDB:

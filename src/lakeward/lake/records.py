@@ -52,14 +52,16 @@ from lakeward.model.service_levels import ServiceLevelRecord as ServiceLevelReco
 from lakeward.model.statistics import ColumnStatistics as ColumnStatistics
 from lakeward.model.statistics import Growth as Growth
 from lakeward.model.statistics import TableStatistics as TableStatistics
+from lakeward.read.definition_diff import SchemaChange as SchemaChange
 from lakeward.read.describe import Page as Page
 from lakeward.read.describe import TableDetails as TableDetails
 from lakeward.read.describe import TableInfo as TableInfo
 from lakeward.read.describe import Totals as Totals
 from lakeward.read.diff import Diff as Diff
 from lakeward.read.diff import FileInfo as FileInfo
+from lakeward.read.diff import FilePage as FilePage
+from lakeward.read.diff import FileSums as FileSums
 from lakeward.read.diff import PartitionChange as PartitionChange
-from lakeward.read.diff import SchemaChange as SchemaChange
 from lakeward.read.export import Exported as Exported
 from lakeward.read.history import Stats as Stats
 from lakeward.read.history import TransactionRecord as TransactionRecord

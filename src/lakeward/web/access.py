@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
 
-from lakeward.errors import LakewardError, TableNotFound
+from lakeward.errors import LakewardError, NotFound, TableNotFound
 from lakeward.model.names import TableName
 from lakeward.model.namespaces import DEFAULT, joined
 from lakeward.model.policy.patterns import EVERY, Pattern
@@ -145,6 +146,15 @@ class Caller:
             return None
         return [self.check(name, role) for name in names]
 
+    def check_hidden(self, names: Iterable[str], what: str) -> None:
+        """Raise `NotFound` if the caller has no access to one of the tables, without its name.
+
+        `what` is what the tables belong to, as the subject of the error's sentence.
+        """
+        if not all(map(self.sees, names)):
+            what = f"{what} is also about tables that are not open to you."
+            raise NotFound(what, hint="Ask an administrator of the lake.")
+
     def check_everything(self) -> None:
         """Raise `Forbidden` unless the caller has the endpoint's role for all tables."""
         if not self.may_everywhere(self.needed):
@@ -164,14 +174,42 @@ class Caller:
         return [table for table in self.lake.tables() if self.sees(table.name)]
 
 
-def authorize(request: Request) -> None:
+async def authorize(request: Request) -> None:
     """Identify the caller of a request, and check that the caller may use the endpoint.
+
+    Only a request with a token needs a thread, in which the token is looked up.
 
     Raises:
         Unauthenticated: The endpoint needs a role, and the request has no valid token.
         Forbidden: The endpoint declares no role, or the caller's role is too low.
         TableNotFound: The caller has no access to the table of the request.
     """
+    if _secret(request) is None:
+        _authorize(request)
+    else:
+        await run_in_threadpool(_authorize, request)
+
+
+def caller_of(request: Request, secret: str) -> Caller:
+    """Return the user of an access token of the lake or of the OpenID provider.
+
+    If the token is not valid, the caller has no roles.
+    """
+    lake: Lake = request.app.state.lake
+    token: Token | None = lake.token_of(secret) if secret else None
+    if token is not None:
+        grants = tuple(Grant(token.role, Pattern.parse(text)) for text in token.tables)
+        return Caller(token.name, lake.acting_as(token.name), grants, is_known=True)
+    provider: Provider | None = request.app.state.provider
+    found = None if provider is None or not secret else provider.identity_of(secret)
+    if found is None:
+        return Caller("nobody", lake, ())
+    roles = lake.roles_of(found.names)
+    given = tuple(Grant(one.role, Pattern.parse(one.tables)) for one in roles)
+    return Caller(found.shown, lake.acting_as(found.shown), given, is_known=True)
+
+
+def _authorize(request: Request) -> None:
     need = need_of(getattr(request.scope.get("route"), "endpoint", None))
     needed = Role.ADMIN if need is None or need.role is None else need.role
     caller = request.state.caller = replace(_caller(request), needed=needed)
@@ -203,25 +241,6 @@ def authorize(request: Request) -> None:
             # A table without a namespace is in one of this name for Iceberg.
             if not (levels == [DEFAULT] and caller.sees(name)):
                 caller.check(f"{joined(levels)}.{name}")
-
-
-def caller_of(request: Request, secret: str) -> Caller:
-    """Return the user of an access token of the lake or of the OpenID provider.
-
-    If the token is not valid, the caller has no roles.
-    """
-    lake: Lake = request.app.state.lake
-    token: Token | None = lake.token_of(secret) if secret else None
-    if token is not None:
-        grants = tuple(Grant(token.role, Pattern.parse(text)) for text in token.tables)
-        return Caller(token.name, lake.acting_as(token.name), grants, is_known=True)
-    provider: Provider | None = request.app.state.provider
-    found = None if provider is None or not secret else provider.identity_of(secret)
-    if found is None:
-        return Caller("nobody", lake, ())
-    roles = lake.roles_of(found.names)
-    given = tuple(Grant(one.role, Pattern.parse(one.tables)) for one in roles)
-    return Caller(found.shown, lake.acting_as(found.shown), given, is_known=True)
 
 
 def _caller(request: Request) -> Caller:

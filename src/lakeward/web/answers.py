@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 from fastapi import Query, Request, Response
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many entries.")]
+_LARGEST: Final = 2**63 - 1
 Cursor = Annotated[
     str | None, Query(max_length=500, description="`next` of the page before; none for the first.")
 ]
@@ -66,7 +67,9 @@ def place_of(cursor: str | None, **kinds: type) -> dict[str, Any] | None:
     try:
         place = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         if isinstance(place, dict) and {k: type(v) for k, v in place.items()} == kinds:
-            return place
+            numbers = [v for v in place.values() if isinstance(v, int)]
+            if all(0 <= number <= _LARGEST for number in numbers):
+                return place
     except (ValueError, binascii.Error):
         pass
     what = "The cursor is none that this list gave."

@@ -5,12 +5,14 @@ Routes that FastAPI would add by default are turned off, because they would bypa
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from starlette.types import ASGIApp
 
+from lakeward.lake.received import Limits
 from lakeward.model.roles import Role
 from lakeward.web import problems
 from lakeward.web.access import authorize, needs
@@ -111,6 +113,11 @@ def routes(
         dependencies=[Depends(authorize)],
     )
     app.state.lake, app.state.settings = lake, settings
+    app.state.limits = Limits(
+        settings.max_rows,
+        settings.decoder_memory,
+        free=threading.BoundedSemaphore(settings.decoders),
+    )
     app.state.queries = Queries(target, lake, settings)
     app.state.provider = None if settings.openid is None else Provider(**settings.openid)
     app.state.hiding = Hiding(lake, target)

@@ -7,10 +7,6 @@ the lake, not from the token.
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,17 +14,14 @@ from urllib.parse import urlsplit
 
 import jwt
 
-from lakeward.errors import InvalidInput, StoreUnavailable
+from lakeward.errors import InvalidInput
+from lakeward.web.provider_keys import ProviderKeys
 from lakeward.web.settings import is_loopback
 
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "ES512", "EdDSA")
 """Algorithms with a key pair. With a shared secret, or `none`, others could sign tokens too."""
 _REQUIRED: Final = ("exp", "iss", "aud", "sub")
 _LEEWAY_SECONDS: Final = 30
-_KEYS_SECONDS: Final = 600.0
-_AGAIN_SECONDS: Final = 15.0
-_TIMEOUT_SECONDS: Final = 5.0
-_MOST_BYTES: Final = 1 << 20
 _MOST_GROUPS: Final = 1000
 
 
@@ -58,9 +51,7 @@ class Provider:
     issuer: str
     audience: str
     groups_claim: str = "groups"
-    _keys: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    _fetched: float = field(default=-_KEYS_SECONDS, init=False, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _keys: ProviderKeys = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check that the issuer uses HTTPS or is on this machine, and that an audience is given."""
@@ -71,18 +62,19 @@ class Provider:
             raise InvalidInput(what, hint="Give one that begins with https://.")
         if not self.audience:
             raise InvalidInput("The tokens of a provider must be for somebody.")  # noqa: EM101
+        self._keys = ProviderKeys(self.issuer)
 
     def identity_of(self, token: str) -> Identity | None:
         """Return the user of a token; None unless it is a valid token of this provider.
 
         Raises:
-            StoreUnavailable: The provider's keys cannot be fetched.
+            StoreUnavailable: The token's key is not known, and the provider does not answer.
         """
         try:
             head = jwt.get_unverified_header(token)
             if head.get("alg") not in _ALGORITHMS:
                 return None
-            key = self._key(str(head.get("kid", "")))
+            key = self._keys.find(str(head.get("kid", "")))
             if key is None:
                 return None
             claims = jwt.decode(
@@ -97,40 +89,6 @@ class Provider:
         except (jwt.PyJWTError, ValueError, TypeError):
             return None
         return _identity(claims, self.groups_claim)
-
-    def _key(self, kid: str) -> Any:
-        """Return the key of an id, or None; for unknown ids, fetch the keys only now and then."""
-        with self._lock:
-            age = time.monotonic() - self._fetched
-            if age > _KEYS_SECONDS or (kid not in self._keys and age > _AGAIN_SECONDS):
-                self._keys, self._fetched = self._fetch(), time.monotonic()
-            return self._keys.get(kid)
-
-    def _fetch(self) -> dict[str, Any]:
-        described = _json(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
-        if described.get("issuer") != self.issuer:
-            what = "The OpenID provider gives itself another address than the one it was named by."
-            raise StoreUnavailable(what, hint="Name it exactly as it names itself.")
-        place = str(described.get("jwks_uri"))
-        if urlsplit(place).scheme != urlsplit(self.issuer).scheme:
-            raise StoreUnavailable("The keys of the OpenID provider are at no safe address.")  # noqa: EM101
-        try:
-            found = jwt.PyJWKSet.from_dict(_json(place)).keys
-        except jwt.PyJWTError as error:
-            what = "The OpenID provider has no keys that can be used."
-            raise StoreUnavailable(what) from error
-        signing = (key for key in found if key.public_key_use in (None, "sig"))
-        return {str(key.key_id or ""): key.key for key in signing}
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Does not follow redirects, which could lead to an address that is not secure."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Return None, so that the redirect is not followed."""
-
-
-_OPENER: Final = urllib.request.build_opener(_NoRedirects)
 
 
 def _identity(claims: Mapping[str, Any], groups_claim: str) -> Identity | None:
@@ -148,16 +106,3 @@ def _identity(claims: Mapping[str, Any], groups_claim: str) -> Identity | None:
     if isinstance(groups, list):
         names |= {f"group:{group}" for group in groups[:_MOST_GROUPS] if isinstance(group, str)}
     return Identity(str(email) if is_verified else f"sub:{subject}", frozenset(names))
-
-
-def _json(address: str) -> dict[str, Any]:
-    try:
-        request = urllib.request.Request(address, headers={"Accept": "application/json"})  # noqa: S310  checked above
-        with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as answer:
-            found = json.loads(answer.read(_MOST_BYTES))
-    except (OSError, ValueError) as error:
-        what = "The OpenID provider does not answer as one does."
-        raise StoreUnavailable(what, hint="Try again later.") from error
-    if not isinstance(found, dict):
-        raise StoreUnavailable("The OpenID provider does not answer as one does.")  # noqa: EM101
-    return found

@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse
 
 from lakeward import errors
 from lakeward.errors import LakewardError
+from lakeward.lake.received import TooLarge
 from lakeward.lake.rest_namespaces import NotEmpty
 from lakeward.lake.rest_signing import NotSigned
 from lakeward.web.access import Forbidden, Unauthenticated
@@ -42,6 +43,7 @@ _STATUS: Final[dict[type[LakewardError], int]] = {
     errors.PolicyViolation: 422,
     errors.ExpectationFailed: 422,
     errors.Refused: 422,
+    TooLarge: 413,
     errors.InvalidInput: 400,
     errors.Locked: 423,
     errors.MissingExtra: 501,

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,8 +60,14 @@ class Queries:
         if not self._free.acquire(timeout=_PATIENCE_SECONDS):
             what = "Too many queries run at this moment."
             raise StoreUnavailable(what, hint="Send it again in a moment.")
+        is_freed = threading.Lock()
+
+        def free() -> None:
+            if is_freed.acquire(blocking=False):
+                self._free.release()
+
         try:
-            with self._process(self._asked(by, query, params)) as process:
+            with self._process(self._asked(by, query, params), free) as process:
                 output = _Output(process)
                 try:
                     reader = pa.ipc.open_stream(output)
@@ -69,15 +75,25 @@ class Queries:
                     raise output.why() from error
                 yield pa.RecordBatchReader.from_batches(reader.schema, output.batches(reader))
         finally:
-            self._free.release()
+            free()
 
     @contextmanager
-    def _process(self, asked: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
-        """Start the process of a query; kill it at its time limit or at the end of the block."""
+    def _process(
+        self, asked: dict[str, Any], free: Callable[[], None]
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Start the process of a query; kill it at its time limit or at the end of the block.
+
+        At the time limit `free` is called, so that a client that does not read on keeps no place.
+        """
         command = [sys.executable, "-m", "lakeward.web.query_worker"]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:  # noqa: S603  our own program
-            timer = threading.Timer(self._settings.query_seconds, process.kill)
+
+            def end() -> None:
+                process.kill()
+                free()
+
+            timer = threading.Timer(self._settings.query_seconds, end)
             timer.daemon = True
             timer.start()
             try:

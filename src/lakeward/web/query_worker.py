@@ -50,6 +50,10 @@ def _run(asked: dict[str, Any]) -> None:
 
     params = of_json(asked["params"])
     patterns = [Pattern.parse(text) for text in asked["tables"]]
+
+    def is_open(name: TableName) -> bool:
+        return any(pattern.matches(name) for pattern in patterns)
+
     with Lake(
         asked["target"],
         warehouse=asked["warehouse"],
@@ -58,11 +62,11 @@ def _run(asked: dict[str, Any]) -> None:
         actor=asked["actor"],
         repair=False,
     ) as lake:
-        for name in lake.tables_of_query(asked["query"], params):
-            parsed = TableName.parse(name)
-            if not any(pattern.matches(parsed) for pattern in patterns):
-                what = f"The lake has no table {name}, or it is not open to you."
-                raise TableNotFound(what, table=name)
+        # A table that is not open to the user is not found, as one that does not exist.
+        found = lake.tables_of_query(asked["query"], params, among=is_open)
+        if lake.tables_of_query(asked["query"], params) != found:
+            what = "The query names a table in a case that two tables have."
+            raise TableNotFound(what, hint="Write names in the case that the tables have.")
         result = lake.sql(asked["query"], params)
         reader = result.to_reader()
         # Not in a `with` block: at an error, that would write a valid end of the stream.

@@ -36,9 +36,14 @@ def seen_transaction(by: Caller, transaction_id: str) -> dict[str, Any]:
     """
     seen = seen_record(by, by.lake.transaction_record(transaction_id))
     if seen is None:
-        what = f"The log knows no transaction {transaction_id}, or it is not open to you."
-        raise TransactionNotFound(what, transaction_id=transaction_id)
+        raise unknown_transaction(transaction_id)
     return seen
+
+
+def unknown_transaction(transaction_id: str) -> TransactionNotFound:
+    """Return the error for a transaction that the caller has access to no table of."""
+    what = f"The log knows no transaction {transaction_id}, or it is not open to you."
+    return TransactionNotFound(what, transaction_id=transaction_id)
 
 
 def seen_transactions(by: Caller, limit: int, state: str | None = None) -> list[dict[str, Any]]:
@@ -120,7 +125,9 @@ def seen_record(by: Caller, record: TransactionRecord) -> dict[str, Any] | None:
         return dict(to_json(record))
     names = {then: now for then, now in record.names_now.items() if by.sees(now)}
     versions = {name: v for name, v in record.versions.items() if name in names}
-    return {**to_json(record), "versions": versions, "names_now": names} if versions else None
+    dropped = [name for name in record.dropped if name in names]
+    shown = {"versions": versions, "names_now": names, "dropped": dropped}
+    return {**to_json(record), **shown} if versions else None
 
 
 def seen_quality(by: Caller, limit: int | None = None) -> list[Quality]:

@@ -18,6 +18,7 @@ import orjson
 
 from lakeward.errors import InvalidInput, MissingExtra, StorageError
 from lakeward.model.roles import Role
+from lakeward.web.counting_ahead import count_all, counting
 from lakeward.web.settings import Settings, check_binding
 
 if TYPE_CHECKING:
@@ -63,9 +64,11 @@ def serve(
     from lakeward.web.app import application
 
     servers: list[Any] = []
-    app = application(
-        lake, target, settings, stopping=lambda: any(server.should_exit for server in servers)
-    )
+
+    def stopping() -> bool:
+        return any(server.should_exit for server in servers)
+
+    app = application(lake, target, settings, stopping=stopping)
     config = _config(app, settings)
     socket = _bound(config, settings)
     if started is not None:
@@ -74,7 +77,8 @@ def serve(
 
     server = uvicorn.Server(config)
     servers.append(server)
-    _until_signalled(lambda: server.run(sockets=[socket]))
+    with counting(lake, stopping):
+        _until_signalled(lambda: server.run(sockets=[socket]))
 
 
 def serve_by_workers(
@@ -141,7 +145,10 @@ def from_environment() -> ASGIApp:
         **handed["settings"], anonymous=None if anonymous is None else Role(anonymous)
     )
     lake = Lake(handed["target"], warehouse=handed["warehouse"], create=False)
-    return application(lake, handed["target"], chosen, stopping=_signalled())
+    stopping = _signalled()
+    # The process ends without closing the lake.
+    threading.Thread(target=count_all, args=(lake, stopping), daemon=True).start()
+    return application(lake, handed["target"], chosen, stopping=stopping)
 
 
 def log_requests() -> None:

@@ -29,6 +29,8 @@ class Settings:
         max_upload: The most bytes of an upload of rows.
         max_rows: The most bytes in memory of all rows of an upload, because a small compressed file
             can contain very many rows.
+        decoders: The most uploads that are decoded at the same time, each in its own process.
+        decoder_memory: The most bytes of address space of such a process.
         max_pending: The most bytes of the rows of a transaction over several requests.
         body_seconds: The time within which the body of a request must arrive.
         queries: The most queries of users that run at the same time.
@@ -48,6 +50,8 @@ class Settings:
     max_json: int = 1 << 20
     max_upload: int = 256 << 20
     max_rows: int = 4 << 30
+    decoders: int = 4
+    decoder_memory: int = 2 << 30
     max_pending: int = 1 << 30
     body_seconds: float = 60.0
     queries: int = 4

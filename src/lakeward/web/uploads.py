@@ -7,15 +7,17 @@ open.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+from mmap import ACCESS_READ, mmap
+from typing import IO, TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from lakeward.errors import InvalidInput
+from lakeward.lake.received import Limits, read_received
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,11 +30,10 @@ _IN_MEMORY: Final = 8 << 20
 class Upload:
     """The complete body of a request, to be read as rows."""
 
-    def __init__(self, kind: str, body: IO[bytes], most: int) -> None:
+    def __init__(self, kind: str, body: bytes | mmap, limits: Limits) -> None:
         self._kind = kind
         self._body = body
-        self._most = most
-        self._refusal: InvalidInput | None = None
+        self._limits = limits
 
     @property
     def form(self) -> str:
@@ -41,10 +42,8 @@ class Upload:
 
     def digest(self) -> str:
         """Return the SHA-256 digest of the body, with its content type."""
-        self._body.seek(0)
         found = sha256(self._kind.encode())
-        while part := self._body.read(1 << 20):
-            found.update(part)
+        found.update(self._body)
         return found.hexdigest()
 
     def checked_bytes(self) -> bytes:
@@ -52,8 +51,7 @@ class Upload:
         with self.reader() as reader:
             for _ in reader:
                 pass
-        self._body.seek(0)
-        return self._body.read()
+        return bytes(self._body)
 
     @contextmanager
     def reader(self) -> Generator[pa.RecordBatchReader]:
@@ -61,45 +59,10 @@ class Upload:
 
         Raises:
             InvalidInput: The body is not of its content type, or the rows are too large in memory.
+            StoreUnavailable: Too many bodies are decoded at this moment.
         """
-        import pyarrow as pa
-
-        self._body.seek(0)
-        try:
-            with self._opened() as reader:
-                yield reader
-        except (pa.ArrowException, OSError, EOFError, UnicodeError, OverflowError) as error:
-            if self._refusal is not None:
-                # Arrow keeps the text of an error that passes through it, not the error.
-                raise self._refusal from error
-            what = f"The body cannot be read as {self._kind}. Nothing was written."
-            raise InvalidInput(
-                what, hint="Send a whole Arrow IPC stream or Parquet file."
-            ) from error
-
-    def _opened(self) -> Any:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        if self._kind == STREAM:
-            reader = pa.ipc.open_stream(self._body)
-            return pa.RecordBatchReader.from_batches(reader.schema, self._checked(reader))
-        file = parquet.ParquetFile(self._body)
-        batches = self._checked(file.iter_batches())
-        return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
-
-    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches after full validation, because offsets in an uploaded file may be wrong."""
-        size = 0
-        for batch in batches:
-            batch.validate(full=True)
-            size += batch.nbytes
-            if size > self._most:
-                what = f"The rows have more than {self._most:,} bytes in memory."
-                hint = "Nothing was written. Send them in several requests."
-                self._refusal = InvalidInput(what, hint=hint)
-                raise self._refusal
-            yield batch
+        with read_received(self._body, self.form, self._limits) as reader:
+            yield reader
 
 
 async def _uploaded(request: Request) -> AsyncIterator[Upload]:
@@ -112,7 +75,14 @@ async def _uploaded(request: Request) -> AsyncIterator[Upload]:
             await run_in_threadpool(body.write, part)
         # A slow client holds no turn while it sends.
         async with request.app.state.turns.upload():
-            yield Upload(kind, body, request.app.state.settings.max_rows)
+            yield Upload(kind, await run_in_threadpool(_whole, body), request.app.state.limits)
+
+
+def _whole(body: IO[bytes]) -> bytes | mmap:
+    """Return the bytes of a temporary file; if it is on disk, without reading it into memory."""
+    size = body.tell()
+    body.seek(0)
+    return body.read() if size <= _IN_MEMORY else mmap(body.fileno(), size, access=ACCESS_READ)
 
 
 Uploaded = Annotated[Upload, Depends(_uploaded, scope="function")]

@@ -173,7 +173,9 @@ def csv_names(path: RowFile) -> list[str]:
     """Return the names in the first line."""
     with opened_text(path) as file:
         try:
-            return list(pv.open_csv(file, parse_options=_parsing(path)).schema.names)
+            # Blocks that Arrow read ahead stay in memory for a moment after the reader is gone.
+            options = pv.ReadOptions(block_size=_BLOCK, use_threads=False)
+            return list(pv.open_csv(file, options, _parsing(path)).schema.names)
         except pa.ArrowInvalid as error:
             if "Empty CSV" not in str(error):
                 raise

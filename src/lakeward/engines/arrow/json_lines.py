@@ -7,8 +7,12 @@ read as UTC if the column has a zone.
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import io
+import json
+import re
+from collections.abc import Iterator
 from typing import Final
 
 import orjson
@@ -22,6 +26,8 @@ from lakeward.engines.arrow.plain import neutral
 from lakeward.errors import InvalidInput, LakewardError, SchemaMismatch
 
 _SHOWN: Final = 80
+_DECODER: Final = json.JSONDecoder()
+_NO_OBJECT: Final = re.compile(rb"\n[ \t\r\v\f]*[^\s{]")
 
 
 class JsonLines:
@@ -48,10 +54,14 @@ class JsonLines:
             raise self._found(lines, error, path, before) from error
 
     def _read(self, lines: bytes) -> pa.Table:
+        check_objects(lines)
         text = self._maps.rewritten(lines)
         reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
         found = pj.read_json(io.BytesIO(text), reading, self._options)
         found.validate(full=True)  # The reader does not check that text is UTF-8.
+        begun = lines.count(b"\n{") + lines.removeprefix(codecs.BOM_UTF8).startswith(b"{")
+        if found.num_rows > begun:
+            check_objects(b"\n".join(_values(lines)))
         return pa.table({f.name: _converted(found.column(f.name), f.type) for f in self._schema})
 
     def _found(self, lines: bytes, error: Exception, path: str | None, before: int) -> InvalidInput:
@@ -94,6 +104,27 @@ class JsonLines:
                 return misfit(value_shown, kind, name, self._table, (where, facts))
         what = f"{where.capitalize()} does not fit {self._table}: {error}."
         return InvalidInput(what, hint=hint, table=self._table, **facts)
+
+
+def check_objects(lines: bytes) -> None:
+    """Raise `ValueError` if a line begins with anything but an object.
+
+    pyarrow reads `null` as a row of nulls, and crashes if it is the first line.
+    """
+    first = lines.removeprefix(codecs.BOM_UTF8).lstrip()
+    if (first and not first.startswith(b"{")) or _NO_OBJECT.search(lines):
+        message = "a line is no JSON object"
+        raise ValueError(message)
+
+
+def _values(lines: bytes) -> Iterator[bytes]:
+    """Yield the values in lines, which may have several each, as JSON."""
+    for line in lines.decode("utf-8-sig").split("\n"):
+        rest = line.strip()
+        while rest:
+            _, end = _DECODER.raw_decode(rest)
+            yield rest[:end].encode()
+            rest = rest[end:].lstrip()
 
 
 def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

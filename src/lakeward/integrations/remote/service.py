@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import re
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -22,6 +24,10 @@ _ARROW: Final = "application/vnd.apache.arrow.stream"
 _JSON: Final = "application/json"
 _TYPE: Final = "urn:lakeward:error:"
 _OK: Final = 200
+_ACCEPTED: Final = 202
+_PAUSE_SECONDS: Final = 1.0
+_TOKEN: Final = re.compile("[!-~]+")
+"""The characters of a token: every one that a header can carry."""
 _PAGE: Final = 1000
 """The most entries that the service returns as one page."""
 
@@ -41,16 +47,23 @@ class Service:
             what = f"{address!r} is not the address of a service."
             raise InvalidInput(what, hint="Give one such as http://127.0.0.1:8050.")
         self._parts: SplitResult = parts
-        self._token = token
+        self._token = _checked(token)
         self._timeout = timeout
 
     def __str__(self) -> str:
         return f"{self._parts.scheme}://{self._parts.netloc}"
 
     def get(self, path: str, **query: Any) -> Answer:
-        """Return an object."""
-        with self._asked("GET", path, _JSON, query) as answer:
-            return Answer(orjson.loads(answer.read()))
+        """Return an object; if the service is still computing it, wait and ask again."""
+        until = time.monotonic() + self._timeout
+        while True:
+            with self._asked("GET", path, _JSON, query) as answer:
+                if answer.status == _OK:
+                    return Answer(orjson.loads(answer.read()))
+            if time.monotonic() > until:
+                what = f"The service at {self._parts.netloc} is still computing {path}."
+                raise StoreUnavailable(what, hint="Ask again later.")
+            time.sleep(_PAUSE_SECONDS)
 
     def entries(
         self, path: str, name: str, *, limit: int | None = None, **query: Any
@@ -105,7 +118,7 @@ class Service:
             except (OSError, http.client.HTTPException) as error:
                 what = f"The service at {self._parts.netloc} does not answer: {error}."
                 raise StoreUnavailable(what, hint="Is `lakeward serve` running there?") from error
-            if answer.status != _OK:
+            if answer.status not in (_OK, _ACCEPTED):
                 raise _error(answer.status, answer.read())
         except BaseException:
             connection.close()
@@ -132,6 +145,7 @@ class _Received:
     ) -> None:
         self._connection = connection
         self._answer = answer
+        self.status = answer.status
 
     def read(self, size: int | None = None) -> bytes:
         """Return the next bytes, all that remain unless a size is given."""
@@ -154,6 +168,15 @@ class _Received:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _checked(token: object) -> str | None:
+    """Return a token that a header can carry; the error for others does not show it."""
+    if token is None or (isinstance(token, str) and _TOKEN.fullmatch(token)):
+        return token
+    what = "`token` must be visible ASCII characters without spaces and line breaks."
+    hint = "Give the token as `lakeward token create` printed it, without the line's end."
+    raise InvalidInput(what, hint=hint, parameter="token")
 
 
 def _rows(received: _Received) -> pa.RecordBatchReader:

@@ -239,14 +239,16 @@ class RemoteTable(Readable):
         for place in (since, *(() if until is None else (until,))):
             if isinstance(place, bool) or not isinstance(place, int | str | datetime):
                 raise no_point(place)
-        return self._service.rows(
+        asked, besides = self._asked(columns)
+        found = self._service.rows(
             f"{self._path}/changes",
             since=since,
             until=until,
-            columns=None if columns is None else arguments.texts(columns, "columns"),
+            columns=asked,
             key=_listed(key),
             **_condition(where, params),
         )
+        return _without(found, besides) if besides else found
 
     def schemas(self) -> list[Answer]:
         """Return the schemas that the table had, oldest first."""
@@ -283,10 +285,10 @@ class RemoteTable(Readable):
             where: A SQL boolean expression; rows for which it is true are kept.
             params: Values for `:name`, by name, or for `?`, in order.
         """
-        wanted = None if columns is None else arguments.texts(columns, "columns")
-        asked = {"columns": wanted or self._some(wanted), **_condition(where, params)}
-        found = self._service.rows(f"{self._path}/rows", **asked, **self._of)
-        return found if wanted != [] else _without_columns(found)
+        asked, besides = self._asked(columns)
+        options = {"columns": asked, **_condition(where, params)}
+        found = self._service.rows(f"{self._path}/rows", **options, **self._of)
+        return _without(found, besides) if besides else found
 
     def to_batches(
         self, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -304,9 +306,16 @@ class RemoteTable(Readable):
         """
         return int(self._get("/count", **_condition(where, params), **self._of).count)
 
-    def _some(self, wanted: list[str] | None) -> list[str] | None:
-        """Return a column to ask for if none is wanted, as the service returns all columns then."""
-        return None if wanted is None else self.schema.names[:1]
+    def _asked(self, columns: Sequence[str] | None) -> tuple[list[str] | None, list[str]]:
+        """Return the columns to ask the service for, and those that are not wanted of them.
+
+        Asked for no column, the service returns all.
+        """
+        if columns is None:
+            return None, []
+        wanted = arguments.texts(columns, "columns")
+        besides = [] if wanted else self.schema.names[:1]
+        return wanted or besides, besides
 
     @property
     def _path(self) -> str:
@@ -337,10 +346,13 @@ def _file(source: dict[str, Any]) -> LoggedFile:
     return LoggedFile(file, source["added"], source["ordinal"])
 
 
-def _without_columns(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+def _without(reader: pa.RecordBatchReader, names: list[str]) -> pa.RecordBatchReader:
+    """Return rows without some columns."""
     import pyarrow as pa
 
-    return pa.RecordBatchReader.from_batches(pa.schema([]), (b.select([]) for b in reader))
+    kept = [field for field in reader.schema if field.name not in names]
+    chosen = [field.name for field in kept]
+    return pa.RecordBatchReader.from_batches(pa.schema(kept), (b.select(chosen) for b in reader))
 
 
 def _listed(names: str | Sequence[str] | None) -> list[str] | None:

@@ -154,8 +154,8 @@ def audit(
             limit=count,
         )
 
-    found, more = page_after(read, cursor, limit)
-    return answer(request, {"entries": [e for e in found if by.sees(e.table)], "next": more})
+    found, more = page_after(read, cursor, limit, lambda entry: by.sees(entry.table))
+    return answer(request, {"entries": found, "next": more})
 
 
 @router.get("/violations")

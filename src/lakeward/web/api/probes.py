@@ -8,23 +8,24 @@ from lakeward.errors import LakewardError
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.answers import answer
+from lakeward.web.threads import run_probe
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/healthz")
 @needs(None)
-def alive(request: Request) -> Response:
-    """Respond that the process is alive."""
+async def alive(request: Request) -> Response:
+    """Respond that the process is alive, without a thread, so however busy they are."""
     return answer(request, {"status": "alive"})
 
 
 @router.get("/readyz")
 @needs(None)
-def ready(request: Request) -> Response:
+async def ready(request: Request) -> Response:
     """Respond whether the store can be read: with status 200 or 503."""
     try:
-        request.app.state.lake.stats()
+        await run_probe(request.app.state.lake.stats)
     except LakewardError:
         return answer(request, {"status": "not ready"}, status=503)
     return answer(request, {"status": "ready"})

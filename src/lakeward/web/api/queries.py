@@ -5,7 +5,7 @@ With `Accept: application/vnd.apache.arrow.stream` the response is an Arrow IPC 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack
 from itertools import islice
 from typing import Annotated, Any
@@ -127,7 +127,7 @@ def _rows(reader: pa.RecordBatchReader, limit: int) -> Response:
     return Response(encoded(to_json(first_rows(reader, limit))), media_type=JSON)
 
 
-def _until_end(stack: ExitStack, reader: pa.RecordBatchReader) -> Iterator[bytes]:
+def _until_end(stack: ExitStack, reader: pa.RecordBatchReader) -> Generator[bytes]:
     with stack:
         yield from batches(reader)
 

@@ -6,12 +6,15 @@ version, whatever is committed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import anyio
 from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from lakeward.model.parameter_values import of_texts
 from lakeward.model.records import to_json
@@ -69,16 +72,35 @@ def _stream(
     return streamed(batches(reader), headers)
 
 
-def streamed(pieces: Iterator[bytes], headers: dict[str, str] | None = None) -> Response:
+def streamed(pieces: Generator[bytes], headers: dict[str, str] | None = None) -> Response:
     """Return a response of pieces of an Arrow IPC stream.
 
     The first piece is made here, so that an error before it is answered with its status.
     """
-    first = next(pieces)
-    return StreamingResponse(chain((first,), pieces), media_type=ARROW, headers=headers)
+    return _Streamed(next(pieces), pieces, headers)
 
 
-def batches(reader: pa.RecordBatchReader) -> Iterator[bytes]:
+class _Streamed(StreamingResponse):
+    """A response that closes the iterator of its pieces, also if the client breaks off.
+
+    Otherwise the iterator, and what it has opened, would live until the next garbage collection.
+    """
+
+    def __init__(
+        self, first: bytes, pieces: Generator[bytes], headers: dict[str, str] | None
+    ) -> None:
+        super().__init__(chain((first,), pieces), media_type=ARROW, headers=headers)
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run_in_threadpool(self._pieces.close)
+
+
+def batches(reader: pa.RecordBatchReader) -> Generator[bytes]:
     """Yield the rows of a reader as pieces of an Arrow IPC stream.
 
     After an error the last piece is the beginning of a message without the rest, and then the error

@@ -6,19 +6,25 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
+from lakeward.lake.records import Diff
 from lakeward.model.arguments import LARGEST
 from lakeward.model.file import LoggedFile, deleted_rows
 from lakeward.model.names import TableName
 from lakeward.model.parameter_values import of_texts
 from lakeward.model.roles import Role
-from lakeward.web.access import By, needs
+from lakeward.web.access import By, Caller, needs
 from lakeward.web.answers import Cursor, Limit, Param, answer, cursor_of, place_of
+from lakeward.web.differences import Kind, counts, file_page, with_first_files
+from lakeward.web.examining import Examinations
 from lakeward.web.lineage import seen_lineage
 from lakeward.web.lists import page_after
 from lakeward.web.places import SnapshotAt
 
 router = APIRouter(prefix="/api/v1/tables", tags=["tables"])
 Version = Annotated[int | None, Query(ge=-LARGEST, le=LARGEST)]
+From = Annotated[int | None, Query(ge=-LARGEST, le=LARGEST, alias="from")]
+To = Annotated[int | None, Query(ge=-LARGEST, le=LARGEST, alias="to")]
+_PARTITIONS = 1000
 Where = Annotated[str | None, Query(max_length=10_000, description="A SQL condition.")]
 
 
@@ -99,18 +105,39 @@ def diff(
     request: Request,
     by: By,
     table: str,
-    before: Annotated[int | None, Query(ge=-LARGEST, le=LARGEST, alias="from")] = None,
-    after: Annotated[int | None, Query(ge=-LARGEST, le=LARGEST, alias="to")] = None,
+    before: From = None,
+    after: To = None,
     rows: bool = False,
     key: Annotated[list[str] | None, Query(description="Columns that tell rows apart.")] = None,
     sample: Annotated[int, Query(ge=0, le=100)] = 20,
+    files: Annotated[
+        int | None,
+        Query(ge=0, le=1000, description="At most so many added and removed files; all if absent."),
+    ] = None,
 ) -> Response:
     """Compare two versions: files, partitions, schema and properties; with `rows` the rows too."""
-    source = by.table(table)
-    newest = source.version
-    first = max(0, newest - 1) if before is None else before
-    last = newest if after is None else after
-    return answer(request, source.diff(first, last, rows=rows, key=key, sample=sample))
+    found = _diff(by, table, before, after, rows=rows, key=key, sample=sample)
+    if files is None:
+        return answer(request, found)
+    return answer(request, {**with_first_files(found, files), **counts(found, _PARTITIONS)})
+
+
+@router.get("/{table}/diff/files")
+@needs(Role.READER)
+def diff_files(
+    request: Request,
+    by: By,
+    table: str,
+    before: From = None,
+    after: To = None,
+    kind: Kind = "added",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """List the files that were added, or removed, between two versions, in pages."""
+    found = _diff(by, table, before, after)
+    versions = {"from_version": found.from_version, "to_version": found.to_version}
+    return answer(request, {"table": table, **versions, **file_page(found, kind, cursor, limit)})
 
 
 @router.get("/{table}/schemas")
@@ -152,8 +179,21 @@ def files(
 @router.get("/{table}/health")
 @needs(Role.READER)
 def health(request: Request, by: By, table: str) -> Response:
-    """Score the layout of a table's files: 100 at best, with reasons and how to fix them."""
-    return answer(request, by.table(table).health())
+    """Score the layout of a table's files: 100 at best, with reasons and how to fix them.
+
+    A table with very many files is examined in the background: the response has the last version
+    that was examined (`version`), or, if there is none yet, status 202 and `Retry-After`.
+    """
+    source = by.table(table)
+    examinations: Examinations = request.app.state.examinations
+    if not examinations.has_many_files(source):
+        return answer(request, source.health())
+    found = examinations.of(source)
+    if found is not None:
+        return answer(request, found.health)
+    waiting = answer(request, {"table": source.name, "health": None}, status=202)
+    waiting.headers["retry-after"] = "1"
+    return waiting
 
 
 @router.get("/{table}/file-sizes")
@@ -220,6 +260,14 @@ def audit(
 
     found, more = page_after(read, cursor, limit)
     return answer(request, {"table": table, "entries": found, "next": more})
+
+
+def _diff(by: Caller, table: str, before: int | None, after: int | None, **options: Any) -> Diff:
+    """Compare two versions, by default the newest one with the one before it."""
+    source = by.table(table)
+    newest = source.version
+    first = max(0, newest - 1) if before is None else before
+    return source.diff(first, newest if after is None else after, **options)
 
 
 def _file(source: LoggedFile) -> dict[str, Any]:

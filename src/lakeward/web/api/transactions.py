@@ -20,9 +20,10 @@ from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
 from lakeward.web.answers import answer
 from lakeward.web.api.body import Body
+from lakeward.web.threads import ChangingRoute
 from lakeward.web.uploads import Uploaded
 
-router = APIRouter(prefix="/api/v1/transactions", tags=["transactions"])
+router = APIRouter(prefix="/api/v1/transactions", tags=["transactions"], route_class=ChangingRoute)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=10_000)]

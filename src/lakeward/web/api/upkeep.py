@@ -11,8 +11,9 @@ from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.answers import answer
 from lakeward.web.api.body import Body
+from lakeward.web.threads import ChangingRoute
 
-router = APIRouter(prefix="/api/v1/tables", tags=["maintenance"])
+router = APIRouter(prefix="/api/v1/tables", tags=["maintenance"], route_class=ChangingRoute)
 Time = Annotated[str, Field(max_length=20)]
 
 

@@ -19,9 +19,11 @@ from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.answers import answer
 from lakeward.web.api.body import Body
+from lakeward.web.seen import unknown_transaction
+from lakeward.web.threads import ChangingRoute
 from lakeward.web.uploads import Uploaded
 
-router = APIRouter(prefix="/api/v1", tags=["changes"])
+router = APIRouter(prefix="/api/v1", tags=["changes"], route_class=ChangingRoute)
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=128)]
 Message = Annotated[str | None, Field(max_length=10_000)]
@@ -176,6 +178,7 @@ def tag(request: Request, by: By, body: NewTag) -> Response:
         # A tag keeps versions from being vacuumed, so it is moved by those who see its tables.
         for known in by.lake.tags():
             if known.name == body.name:
+                by.check_hidden(known.names_now.values(), f"Tag {body.name}")
                 by.check_all(known.names_now.values())
     made = by.lake.tag(
         body.name,
@@ -210,7 +213,11 @@ def restore(request: Request, by: By, body: Restoring) -> Response:
 @needs(Role.ADMIN)
 def undo(request: Request, by: By, body: Undoing) -> Response:
     """Undo the changes of one transaction in all its tables; keep later changes."""
-    by.check_all(by.lake.transaction_record(body.transaction_id).names_now.values())
+    names = by.lake.transaction_record(body.transaction_id).names_now.values()
+    if not any(map(by.sees, names)):
+        raise unknown_transaction(body.transaction_id)
+    by.check_hidden(names, f"Transaction {body.transaction_id}")
+    by.check_all(names)
     if body.dry_run:
         return answer(request, by.lake.undo(body.transaction_id, dry_run=True))
     done = by.lake.undo(body.transaction_id, message=body.message)

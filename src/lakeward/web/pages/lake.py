@@ -115,7 +115,6 @@ def audit(
             limit=count,
         )
 
-    found, more = page_after(read, cursor, _SHOWN)
+    found, more = page_after(read, cursor, _SHOWN, lambda entry: by.sees(entry.table))
     wanted = {"of_table": table, "actor": actor, "action": action}
-    entries = [e for e in found if by.sees(e.table)]
-    return page(request, "audit", {"entries": entries, "next": more, **wanted})
+    return page(request, "audit", {"entries": found, "next": more, **wanted})

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
@@ -40,7 +41,7 @@ async def login(request: Request) -> Response:
     """Set a valid token as a cookie that scripts cannot read and other sites cannot use."""
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     secret, place = form.get("token", [""])[0].strip(), _local(form.get("next", ["/"])[0])
-    if not secret or not caller_of(request, secret).is_known:
+    if not secret or not (await run_in_threadpool(caller_of, request, secret)).is_known:
         text = rendered(request, "login", {"next": place, "wrong": True})
         return Response(text, 401, media_type=HTML)
     answer = RedirectResponse(place, 303)

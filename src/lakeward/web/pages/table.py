@@ -7,21 +7,27 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from lakeward.model.records import to_json
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
+from lakeward.web.answers import Cursor
 from lakeward.web.charts import heat, line
+from lakeward.web.differences import Kind, counts, file_page, with_first_files
 from lakeward.web.examining import Examinations
 from lakeward.web.pages.rendering import page, part
 from lakeward.web.places import SnapshotAt
+from lakeward.web.threads import ChangingRoute
 
-router = APIRouter(prefix="/tables", include_in_schema=False)
+router = APIRouter(prefix="/tables", include_in_schema=False, route_class=ChangingRoute)
 _VERSIONS = 50
 _ROWS = 50
 _FILES = 100
 _POINTS = 200
 _PARTITIONS = 400
+_FILES_OF_PAGE = 500
+_CHANGED = 200
 Version = Annotated[int | None, Query(ge=0)]
+From = Annotated[int | None, Query(ge=0, alias="from")]
+To = Annotated[int | None, Query(ge=0, alias="to")]
 
 
 @router.get("/{table}")
@@ -44,26 +50,61 @@ def compare(
     request: Request,
     by: By,
     table: str,
-    before: Annotated[int | None, Query(ge=0, alias="from")] = None,
-    after: Annotated[int | None, Query(ge=0, alias="to")] = None,
+    before: From = None,
+    after: To = None,
     rows: bool = False,
 ) -> Response:
     """Compare two versions: columns, properties, partitions, files; rows only if requested."""
     source = by.table(table)
     details = source.at().details()
-    last = details.version if after is None else after
-    first = max(0, last - 1) if before is None else before
-    found = source.diff(first, last, rows=rows, sample=20)
-    record = {**to_json(found), "rows": None}
-    for name in ("files_added", "files_removed"):
-        record[f"{name}_count"] = len(record[name])
-        record[name] = record[name][:_FILES]
-    return page(
-        request,
-        "compare",
-        {"table": details, "diff": record},
-        verbatim={"row_diff": found.rows},
-    )
+    found = source.diff(*_versions(details.version, before, after), rows=rows, sample=20)
+    record = {**with_first_files(found, _FILES), "rows": None}
+    shown = {
+        "table": details,
+        "diff": record,
+        "counts": counts(found, _CHANGED) if found.is_small else None,
+    }
+    return page(request, "compare", shown, verbatim={"row_diff": found.rows})
+
+
+@router.get("/{table}/compare/counts")
+@needs(Role.READER)
+def compare_counts(
+    request: Request, by: By, table: str, before: From = None, after: To = None
+) -> Response:
+    """Show how many rows changed between two versions, and what changed in each partition.
+
+    The page that compares versions with many changed files loads this part of it later.
+    """
+    source = by.table(table)
+    details = source.at().details()
+    found = source.diff(*_versions(details.version, before, after))
+    records = {
+        "table": details,
+        "diff": with_first_files(found, 0),
+        "counts": counts(found, _CHANGED),
+    }
+    return page(request, "compare_counts", records)
+
+
+@router.get("/{table}/compare/files")
+@needs(Role.READER)
+def compare_files(
+    request: Request,
+    by: By,
+    table: str,
+    before: From = None,
+    after: To = None,
+    kind: Kind = "added",
+    cursor: Cursor = None,
+) -> Response:
+    """Show the files that were added or removed between two versions, page by page."""
+    source = by.table(table)
+    details = source.at().details()
+    found = source.diff(*_versions(details.version, before, after))
+    versions = {"from_version": found.from_version, "to_version": found.to_version}
+    listed = file_page(found, kind, cursor, _FILES_OF_PAGE)
+    return page(request, "compare_files", {"table": details, **versions, **listed})
 
 
 @router.get("/{table}/schema")
@@ -170,3 +211,9 @@ def optimize(by: By, table: str) -> Response:
     """Compact small files, as planned on the page of the table's health, and show the run."""
     by.table(table).optimize(budget="10m")
     return RedirectResponse(f"/jobs?table={part(table)}", 303)
+
+
+def _versions(newest: int, before: int | None, after: int | None) -> tuple[int, int]:
+    """Return the versions to compare: by default the newest one with the one before it."""
+    last = newest if after is None else after
+    return (max(0, last - 1) if before is None else before), last
