@@ -166,7 +166,8 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
         timeout: Seconds to wait for an answer.
 
     Raises:
-        InvalidInput: The address is not a valid URL of a service.
+        InvalidInput: The address is not a valid URL of a service, or the token has spaces, line
+            breaks or characters other than ASCII.
     """
     from lakeward.integrations.remote import RemoteLake
 

@@ -278,7 +278,7 @@ def test_reading_into_a_file_shows_how_many_rows_are_left(
     total: int | None,
 ) -> None:
     terminal = property(lambda self: True)
-    monkeypatch.setattr("lakeward.cli.output.text_form._Console.is_terminal", terminal)
+    monkeypatch.setattr("lakeward.cli.output.text_form.PipedConsole.is_terminal", terminal)
     monkeypatch.setattr("lakeward.cli.output.text_form._is_file", lambda _: True)
     rows = len(tell("read", "sales.orders", *options, "--lake", shop).splitlines()) - 1
     assert told == ["Reading sales.orders", (0, total), (rows, total), "end"]

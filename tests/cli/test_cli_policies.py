@@ -29,6 +29,7 @@ def test_policies_are_set_shown_and_removed(own_shop: Path) -> None:
     ask("policy", "set", "sales.*", "compression=gzip", "--replace", *lake)
     assert list(ask("policy", *lake)["policies"][0]["policy"]) == ["compression"]
     ask("policy", "unset", "sales.*", *lake)
+    assert run("policy", "unset", "sales.*", *lake).code == 3
     assert ask("policy", *lake)["policies"] == []
     assert len(ask("policy", "history", "sales.*", *lake)["policies"]) == 4
     assert "removed" in tell("policy", "history", *lake)

@@ -101,6 +101,38 @@ def test_a_reader_that_has_seen_enough_ends_the_program_quietly(
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("form", ["", "--json"])
+@pytest.mark.parametrize("place", [">/dev/full", ">&-"])
+def test_output_that_cannot_be_written_is_an_error_with_its_name(
+    shop: Path, place: str, form: str
+) -> None:
+    result = subprocess.run(
+        ["sh", "-c", f'"$0" -m lakeward tables --lake "$1" {form} {place}', sys.executable, shop],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        timeout=240,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (8, "")
+    assert result.stderr.startswith("error: standard output: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_ctrl_c_before_the_command_line_is_imported_ends_with_130(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    result = subprocess.run(
+        [sys.executable, "-m", "lakeward", "tables"],
+        env=clean_environment(PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (result.returncode, result.stderr) == (130, "error: Interrupted.\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_ctrl_c_ends_with_130(tmp_path: Path, form: list[str]) -> None:

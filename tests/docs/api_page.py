@@ -32,8 +32,9 @@ from lakeward.model.locks import LockMode, LockWait, TableLock
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 from lakeward.read.aio import AsyncRows
+from lakeward.read.definition_diff import PropertyChange, SchemaChange
 from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo, Totals
-from lakeward.read.diff import Diff, FileInfo, PartitionChange, PropertyChange, SchemaChange
+from lakeward.read.diff import Diff, FileInfo, FilePage, FileSums, PartitionChange
 from lakeward.read.history import Stats, TransactionRecord, Version
 from lakeward.read.runs import RunRecord
 from lakeward.read.schemas import SchemaVersion
@@ -99,6 +100,8 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
         PropertyChange,
         PartitionChange,
         FileInfo,
+        FilePage,
+        FileSums,
         AuditEntry,
         RunRecord,
     ),

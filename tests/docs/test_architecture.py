@@ -68,6 +68,14 @@ def test_the_write_and_read_paths_name_every_module_of_theirs() -> None:
     assert [name for name in modules if f"`{name}`" not in text] == []
 
 
+def test_every_benchmark_is_described() -> None:
+    registry = (ROOT / "benchmarks/registry.py").read_text()
+    names = re.findall(r'^    "([a-z0-9-]+)": \w+\.run,$', registry, re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|", (ROOT / "benchmarks/README.md").read_text(), re.M)
+    assert names != []
+    assert sorted(rows) == sorted(names)
+
+
 def is_path(span: str) -> bool:
     """Whether a span names a file or directory of this project."""
     if re.search(r"[\s*<>{}…$]", span):

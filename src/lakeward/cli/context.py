@@ -70,12 +70,18 @@ class Cli:
         """Print a record: as JSON, or as the text that was made from it."""
         self.show(Answer(record, text))
 
-    def say(self, sentence: str, facts: Any, then: str | None = None) -> None:
-        """Print what was done: a sentence for people, with advice below; facts for programs."""
+    def say(
+        self, sentence: str, facts: Any, then: str | None = None, *, shown: str | None = None
+    ) -> None:
+        """Print what was done: a sentence for people, with advice below; facts for programs.
+
+        `shown` is printed on a line of its own between them, so that it can be copied.
+        """
         from lakeward.cli.output import words
 
+        lines = [words.line(text) for text in (sentence, shown) if text is not None]
         advice = [words.line(then, "dim")] if then else []
-        self.answer(facts, [words.line(sentence), *advice])
+        self.answer(facts, [*lines, *advice])
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask whether to continue, unless `yes` is set.

@@ -27,7 +27,7 @@ EXITS: Final = {
     5: "conflict with another commit: run it again",
     6: "outcome of a commit unknown: ask with `lakeward outcome`",
     7: "store unusable: unreachable, damaged, too new, read-only, wrong warehouse",
-    8: "data or metadata files cannot be written or read",
+    8: "data or metadata files, or the output, cannot be written or read",
     9: "a published file is not what the log says",
     10: "a table's own metadata cannot be understood",
     11: "an optional library is not installed",

@@ -2,12 +2,12 @@
 
 Exit codes are those of `lakeward.cli.exits`: 0 when it was done, 2 for wrong usage or input, 3 when
 something is not found, 4 when it exists already, 5 for a conflict, 6 for an unknown outcome, 7 when
-the store cannot be used, 8 when files cannot, 9 when publication is blocked, 10 for a table that
-cannot be understood, 11 for a missing library, 12 when doctor found an error, 13 when the demo
-failed, 14 when a commit hook refused, 15 when another transaction holds the table, 16 when rows
-could not be staged, 17 when a newer instance of a writer took over, 18 when a step of a pipeline
-failed, 19 when maintenance had nothing to do, 20 when its budget was spent, 130 after Ctrl-C, and 1
-for anything else.
+the store cannot be used, 8 when files or the output cannot, 9 when publication is blocked, 10 for a
+table that cannot be understood, 11 for a missing library, 12 when doctor found an error, 13 when
+the demo failed, 14 when a commit hook refused, 15 when another transaction holds the table, 16 when
+rows could not be staged, 17 when a newer instance of a writer took over, 18 when a step of a
+pipeline failed, 19 when maintenance had nothing to do, 20 when its budget was spent, 130 after
+Ctrl-C, and 1 for anything else.
 
 Only what parsing needs is imported here: `lakeward.cli.catalogue` has the commands by name and
 imports only the module of the command that is run, which loads the lake when it runs.
@@ -15,8 +15,6 @@ imports only the module of the command that is run, which loads the lake when it
 
 from __future__ import annotations
 
-import io
-import sys
 from typing import Annotated
 
 import typer
@@ -25,6 +23,7 @@ from lakeward.cli import exits
 from lakeward.cli.context import Cli
 from lakeward.cli.interrupts import keep_interrupts
 from lakeward.cli.program import JsonOption, LakeOption, Program, UtcOption, WarehouseOption
+from lakeward.cli.streams import prepare_streams
 
 app = typer.Typer(
     cls=Program,
@@ -38,11 +37,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the program."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal that lacks a character shows its code instead.
-            stream.reconfigure(errors="backslashreplace")
     keep_interrupts()
+    prepare_streams()
     app()
 
 

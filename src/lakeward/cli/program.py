@@ -25,6 +25,7 @@ from lakeward.cli.catalogue import Commands
 from lakeward.cli.context import Cli
 from lakeward.cli.interrupts import forget_interrupt
 from lakeward.cli.output.base import Failure
+from lakeward.cli.streams import forget_output
 from lakeward.errors import LakewardError, StorageError
 
 PANEL: Final = "Every command"
@@ -239,7 +240,7 @@ def _guarded(run: Callable[[], Any], cli: Cli, arguments: Sequence[str]) -> int:
         found = error.__cause__ if isinstance(error, _BrokenPipe) else error
         if isinstance(found, BrokenPipeError) and _is_output_closed():
             # The reader of the output has closed the pipe: that is no error.
-            _forget_output()
+            forget_output()
             return exits.OK
         cli.json = cli.json or _asks_json(arguments)
         return _failed(found if isinstance(found, Exception) else error, cli)
@@ -274,11 +275,21 @@ def _failed(error: Exception, cli: Cli) -> int:
 
 
 def _report(failure: Failure, cli: Cli) -> None:
-    """Print an error, unless nobody reads it any more."""
+    """Print an error, as text if standard output cannot be written; nothing into a closed pipe."""
     try:
         cli.output.fail(failure)
+        sys.stdout.flush()
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
+    except OSError:
+        forget_output()
+        if cli.json:
+            from lakeward.cli.output.text_form import TextOutput
+
+            output = TextOutput()
+            output.mask = cli.output.mask
+            with suppress(OSError):
+                output.fail(failure)
 
 
 def _usage(error: Exception) -> Failure:
@@ -310,11 +321,3 @@ def _is_output_closed() -> bool:
         return any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
     except (OSError, ValueError):
         return False
-
-
-def _forget_output() -> None:
-    """Redirect standard output, so that Python does not report a closed pipe when it ends."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

@@ -58,7 +58,7 @@ def measure_table(
 
     In a read-only lake the expectations are measured, and nothing is recorded.
     """
-    every = {**(snapshot.policy.policy.expectations or {}), **given}
+    every = {**expectations_of(context, snapshot), **given}
     rows: dict[str, QualityRow] = {}
     for name, value in every.items():
         expected = Expectation.of(name, value)
@@ -82,8 +82,21 @@ def measure_table(
 
 def recorded(context: LakeContext, snapshot: TableSnapshot, *, points: int) -> Quality:
     """Return the recorded values of a version's expectations, without measuring anything."""
-    names = snapshot.policy.policy.expectations or {}
+    names = expectations_of(context, snapshot)
     return _report(context, snapshot, dict.fromkeys(names), points)
+
+
+def expectations_of(context: LakeContext, snapshot: TableSnapshot) -> Mapping[str, Any]:
+    """Return the expectations of a version's policy; of the newest version, of the present one.
+
+    A policy that was set after the newest commit counts at once.
+    """
+    head = snapshot.log_head
+    if snapshot.version != head.version:
+        return snapshot.policy.policy.expectations or {}
+    with context.database.read() as session:
+        definition = context.definition(session, head)
+    return effective_policy(head, definition).policy.expectations or {}
 
 
 def latest(context: LakeContext) -> list[Quality]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from lakeward.errors import InvalidInput
+from lakeward.model.values import is_text
 
 Choice = TypeVar("Choice", bound=StrEnum)
 LARGEST: Final = 2**63 - 1
@@ -18,6 +19,8 @@ def text(value: object, parameter: str) -> str:
     """Return a value if it is text, not empty and without NUL, which PostgreSQL refuses."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise _wrong(value, parameter, "must be text, not empty and without NUL characters")
+    if not value.isascii():
+        _check_encodable(value, parameter)
     return value
 
 
@@ -25,6 +28,8 @@ def optional_text(value: object, parameter: str) -> str | None:
     """Return text without NUL, or None; raise for other values."""
     if value is not None and (not isinstance(value, str) or "\0" in value):
         raise _wrong(value, parameter, "must be text without NUL characters")
+    if value is not None and not value.isascii():
+        _check_encodable(value, parameter)
     return value
 
 
@@ -65,6 +70,7 @@ def mapping(value: object, parameter: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
         raise _wrong(value, parameter, "must be a dict with text for keys")
+    _check_encodable(value, parameter)
     return dict(value)
 
 
@@ -77,6 +83,7 @@ def texts(value: object, parameter: str) -> list[str]:
     for item in out:
         if not isinstance(item, str):
             raise _wrong(item, parameter, "must be a list of names")
+        _check_encodable(item, parameter)
     return out
 
 
@@ -87,6 +94,24 @@ def place(value: object, parameter: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise _wrong(value, parameter, "must be a path or an address")
     return value
+
+
+def _check_encodable(value: object, parameter: str) -> None:
+    """Raise for text with half of a surrogate pair, also inside of a mapping or a list.
+
+    It cannot be encoded as UTF-8, so neither the store nor any file can hold it.
+    """
+    match value:
+        case str():
+            if not is_text(value):
+                raise _wrong(value, parameter, "must be text without halves of surrogate pairs")
+        case Mapping():
+            for key, one in value.items():
+                _check_encodable(key, parameter)
+                _check_encodable(one, parameter)
+        case list() | tuple():
+            for one in value:
+                _check_encodable(one, parameter)
 
 
 def _wrong(value: object, parameter: str, rule: str, hint: str | None = None) -> InvalidInput:

@@ -34,10 +34,7 @@ def to_ms(moment: datetime | str | int) -> int:
         what = f"{moment!r} is not a moment."
         raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
     if isinstance(moment, int):
-        if not _FIRST_MS <= moment <= _LAST_MS:
-            what = f"{moment} milliseconds since 1970 are outside the years 1 to 9999."
-            raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
-        return moment
+        return _checked(moment)
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)
@@ -48,4 +45,12 @@ def to_ms(moment: datetime | str | int) -> int:
         what = f"{moment!r} is not a moment."
         raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(milliseconds=1)
+    # In UTC it may be in another year than in its own zone.
+    return _checked((aware - _EPOCH) // timedelta(milliseconds=1))
+
+
+def _checked(milliseconds: int) -> int:
+    if not _FIRST_MS <= milliseconds <= _LAST_MS:
+        what = f"{milliseconds} milliseconds since 1970 are outside the years 1 to 9999."
+        raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
+    return milliseconds

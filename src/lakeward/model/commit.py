@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
@@ -185,5 +185,7 @@ class Return:
 
 
 def new_transaction_id() -> str:
-    """Return a unique id; ids sort by time, to the millisecond."""
-    return f"{now_ms():012x}{os.urandom(10).hex()}"
+    """Return a unique id; ids sort by time, those of one process also within a millisecond."""
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    fraction = rest * 0x1000 // 1_000_000
+    return f"{milliseconds:012x}{fraction:03x}{os.urandom(9).hex()[1:]}"

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
+from lakeward.model import arguments
 from lakeward.model.calendar import DAY
 from lakeward.model.columns import DEFAULT, GENERATED, IDENTITY, parse_columns, parse_type
 from lakeward.model.types import (
@@ -255,7 +256,7 @@ def _named_field(name: Any, kind: Any) -> pa.Field:
     if not isinstance(name, str):
         what = f"A column name must be a string, not {type(name).__name__}."
         raise InvalidInput(what)
-    return pa.field(name, named_type(kind))
+    return pa.field(arguments.optional_text(name, "schema"), named_type(kind))
 
 
 def named_type(kind: Any) -> pa.DataType:

@@ -351,3 +351,22 @@ def test_other_properties_of_iceberg_tables_are_free(shared_lake: lw.Lake, name:
         change.set_property(key, value)
     change.commit()
     assert wanted.items() <= table.properties.items()
+
+
+def test_if_exists_and_if_not_exists_are_obeyed(lake: lw.Lake) -> None:
+    lake.create("t", "id int64, note string")
+    table = lake.table("t")
+    done = (
+        table.alter()
+        .sql("ADD COLUMN IF NOT EXISTS note string")
+        .sql("DROP COLUMN IF EXISTS nosuch")
+        .sql("DROP CONSTRAINT IF EXISTS nosuch")
+        .commit()
+    )
+    assert done.versions == {}
+    with lake.transaction() as tx:
+        tx.alter("t").sql("ADD COLUMN IF NOT EXISTS b int").sql("ADD COLUMN IF NOT EXISTS b int")
+    assert lake.table("t").schema.names == ["id", "note", "b"]
+    for clause in ("ADD COLUMN note string", "DROP COLUMN nosuch", "DROP CONSTRAINT nosuch"):
+        with unchanged(lake), pytest.raises(InvalidInput):
+            table.alter().sql(clause).commit()

@@ -303,7 +303,7 @@ def test_a_large_file_is_read_part_by_part(
 
     # Arrow reads so many blocks ahead that a file of moderate size would be read at once.
     monkeypatch.setattr("lakeward.engines.arrow.csv._BLOCK", 2**16)
-    count = 400_000
+    count = 1_000_000
     frame = pl.DataFrame({"id": range(count)}).with_columns(
         name=pl.lit("x" * 40) + pl.col("id").cast(pl.String)
     )
@@ -345,3 +345,32 @@ def test_a_file_that_is_wrong_at_its_end_leaves_nothing_behind(
         getattr(shared_lake.transaction(), operation)(name, str(tmp_path / "*.csv"), **options)
 
     assert data_files(shared_lake, name) == files
+
+
+@pytest.mark.one_pair
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("null\n", 1),
+        (' null\n{"id": 2}\n', 1),
+        ('{"id": 1}\n\tnull\n{"id": 2}\n', 2),
+        ('{"id": 1}\n\n5', 3),
+        ('{"id": 1}\n{"id": 2}{"id": 3} null\n', 2),
+        ('\n\n{"id": 1} null\n\n\n', 3),
+    ],
+)
+def test_lines_that_are_no_objects_are_refused(
+    shared_lake: lw.Lake, name: str, tmp_path: Path, suffix: str, text: str, line: int
+) -> None:
+    """pyarrow crashes on a first line `null`, and takes a later one for a row of nulls."""
+    table = shared_lake.create(name, "id int64, s string")
+    path = tmp_path / f"rows.{suffix}"
+    path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+
+    with pytest.raises(InvalidInput, match=f"Line {line} of .* JSON"):
+        table.append(path)
+    if "null\n" in text[:6]:
+        with pytest.raises(InvalidInput, match="no JSON object"):
+            shared_lake.create(f"{name}_like", like=path)
+    assert table.count() == 0

@@ -155,8 +155,9 @@ def test_a_table_that_the_lake_does_not_know_is_not_written_over(lake: lw.Lake) 
     log.mkdir(parents=True)
     (log / "00000000000000000000.json").write_text("{}")
 
-    with unchanged(lake), pytest.raises(AlreadyExists, match="does not know"):
+    with unchanged(lake), pytest.raises(AlreadyExists, match="does not know") as caught:
         lake.create("stranger", {"id": "int64"})
+    assert caught.value.hint == "Adopt it, or choose another name."
 
 
 def test_names_may_use_letters_of_any_script(shared_lake: lw.Lake, new_name: object) -> None:

@@ -51,3 +51,27 @@ def test_a_table_inside_another_is_not_adopted(tmp_path: Path) -> None:
         with pytest.raises(AlreadyExists, match="inside table outer"):
             lake.adopt("inner", inner)
         assert [t.name for t in lake.tables()] == ["outer"]
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"format-version": 2, "schemas": [{'])
+def test_a_document_that_a_killed_creation_did_not_finish_keeps_no_name(
+    tmp_path: Path, torn: bytes, table_format: str
+) -> None:
+    place = tmp_path / "lake" / "t" / "metadata"
+    place.mkdir(parents=True)
+    document = place / "00000-2d6205e0-ce7a-4e6a-b570-95d99c367ba2.metadata.json"
+    document.write_bytes(torn)
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", ROWS.schema, format=table_format)
+        table.append(ROWS)
+        assert table.to_arrow().equals(ROWS)
+        assert lake.doctor().healthy
+
+
+def test_a_directory_with_a_damaged_table_of_somebody_else_is_not_used(tmp_path: Path) -> None:
+    place = tmp_path / "lake" / "t" / "metadata"
+    place.mkdir(parents=True)
+    (place / "00000-a.metadata.json").write_bytes(b'{"format-version": 2, "damaged": true}')
+    (place / "00001-b.metadata.json").write_bytes(b"")
+    with lw.open(tmp_path / "lake") as lake, pytest.raises(AlreadyExists):
+        lake.create("t", ROWS.schema)

@@ -9,6 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 import lakeward as lw
 from lakeward.errors import Conflict
 from tests.behaviour.lakes import column, ids
+from tests.support.s3 import on_disk
 
 
 @pytest.fixture
@@ -92,3 +93,41 @@ def test_the_last_writer_of_a_key_wins_over_a_stranger(lake: lw.Lake, table: lw.
     found = lake.table("open").to_arrow(where="id = 7").to_pylist()
     assert found == [{"id": 7, "v": "ours"}]
     assert DeltaTable(table.location).to_pyarrow_table().num_rows == 3
+
+
+UNREADABLE = {
+    "malformed": '{"add": ',
+    "of a newer protocol": '{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, '
+    '"readerFeatures": ["newer"], "writerFeatures": ["newer"]}}\n',
+}
+
+
+@pytest.mark.parametrize("commit", UNREADABLE)
+def test_a_table_with_an_unreadable_commit_of_a_stranger_can_be_dropped(
+    lake: lw.Lake, table: lw.Table, commit: str
+) -> None:
+    unreadable = on_disk(table.location) / "_delta_log" / f"{3:020}.json"
+    _stranger_appends(table, 3)
+    unreadable.write_text(UNREADABLE[commit])
+
+    lake.drop("open")
+
+    assert [t.name for t in lake.tables()] == []
+    unreadable.unlink()
+    lake.undrop("open")
+    assert ids(lake, "open") == [1, 2, 3]
+    lake.table("open").append([{"id": 4, "v": "ours"}])
+    assert DeltaTable(table.location).to_pyarrow_table().num_rows == 4
+    assert lake.doctor().healthy
+
+
+def test_a_dropped_table_comes_back_with_what_a_stranger_committed(
+    lake: lw.Lake, table: lw.Table
+) -> None:
+    _stranger_appends(table, 3)
+
+    lake.drop("open")
+    lake.undrop("open")
+
+    assert ids(lake, "open") == [1, 2, 3]
+    assert sorted(DeltaTable(table.location).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3]

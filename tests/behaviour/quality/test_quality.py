@@ -176,6 +176,24 @@ def test_policies_have_expectations_and_failures_are_events(tmp_path: Path) -> N
         assert empty.quality(measure=False).failed[0].wanted == "rows ≥ 1"
 
 
+def test_a_policy_that_was_just_set_or_removed_counts_for_the_newest_version(
+    tmp_path: Path,
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", SCHEMA)
+        table.append(rows(range(2)))
+        lake.set_policy("t", {"expectations": {"some": {"measure": "rows", "min": 3}}})
+
+        assert [m.name for m in table.quality(measure=False).measurements] == []
+        assert [m.value for m in table.quality().measurements] == [2]
+        assert [q.table for q in lake.quality()] == ["t"]
+        assert [m.name for m in table.quality(measure=False).measurements] == ["some"]
+        assert table.quality(version=0).measurements == ()
+        lake.set_policy("t", None)
+        assert table.quality().measurements == ()
+        assert lake.quality() == []
+
+
 def test_what_cannot_be_measured_says_why(table: lw.Table) -> None:
     table.append(rows(range(2)))
     found = table.quality(

@@ -51,6 +51,23 @@ def test_a_tag_names_one_cut_over_all_tables(tagged: lw.Lake) -> None:
     assert ids(tagged, "sales.orders") == [2]
 
 
+@pytest.mark.formats("iceberg")
+def test_a_version_that_the_metadata_no_longer_lists_is_tagged(lake: lw.Lake) -> None:
+    table = lake.create("t", {"id": "int64"}, properties={"lakeward.snapshots": "2"})
+    for n in range(6):
+        append(lake, "t", [{"id": n}])
+    early = table.history()[-2].transaction_id
+
+    assert lake.tag("early", at=early).versions == {"t": 1}
+
+    assert "early" not in stranger_table(lake, "t").refs()
+    table.vacuum(retention="0s", force=True)
+    assert table.at(tag="early").to_arrow()["id"].to_pylist() == [0]
+    lake.restore(at="early")
+    assert ids(lake, "t") == [0]
+    assert lake.doctor().healthy
+
+
 def test_a_tag_right_after_a_drop_lacks_the_table(tagged: lw.Lake) -> None:
     tagged.drop("items")
 

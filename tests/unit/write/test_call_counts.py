@@ -20,7 +20,7 @@ MOST = {
     "append": 770,
     "append to two tables": 1298,
     "append to Iceberg": 4550,
-    "read with a condition": 1012,
+    "read with a condition": 1013,
 }
 
 

@@ -113,10 +113,13 @@ def sla(
 def _toml(path: Path) -> dict[str, Any]:
     import tomllib
 
-    from lakeward.errors import InvalidInput
+    from lakeward.errors import InvalidInput, NotFound
 
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        what = f"The file {path} cannot be read: {error.strerror}."
+        raise NotFound(what, path=str(path)) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         what = f"The file {path} cannot be read as TOML: {error}."
         raise InvalidInput(what) from error

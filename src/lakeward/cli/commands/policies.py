@@ -87,7 +87,12 @@ def set_policy(
 
 def unset(cli: Cli, pattern: PatternArgument, message: MessageOption = None) -> None:
     """Remove the policy of a pattern."""
+    from lakeward.errors import NotFound
+
     with cli.lake() as lake:
+        if pattern not in [one.pattern for one in lake.policies()]:
+            what = f"No policy is set for {pattern}."
+            raise NotFound(what, hint="`lakeward policy list` shows the patterns.", pattern=pattern)
         done = lake.set_policy(pattern, None, message=message)
     cli.say(f"The policy of {pattern} is removed.", done)
 

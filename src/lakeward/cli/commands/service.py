@@ -157,7 +157,7 @@ def create(
             expires=None if expires == "never" else expires,
         )
     said = f"Token {made.token_id} for {made.name}, {made.role.value} of {', '.join(made.tables)}:"
-    cli.say(f"{said}\n{made.secret}", made, "Keep it: it is not shown again.")
+    cli.say(said, made, "Keep it: it is not shown again.", shown=made.secret)
 
 
 def list_tokens(cli: Cli) -> None:
@@ -222,9 +222,15 @@ def _openid(issuer: str | None, audience: str | None, groups: str) -> dict[str, 
 
 
 def _anonymous(given: str | None, *, is_loopback: bool) -> Role | None:
+    from lakeward.errors import InvalidInput
     from lakeward.model import arguments
     from lakeward.model.roles import Role
 
     if given is None:
         return Role.READER if is_loopback else None
-    return None if given == "none" else arguments.choice(given, Role, "anonymous")
+    if given == "none":
+        return None
+    try:
+        return arguments.choice(given, Role, "anonymous")
+    except InvalidInput as error:
+        raise InvalidInput(error.what, hint="none refuses them.", parameter="anonymous") from error

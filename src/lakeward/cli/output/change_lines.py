@@ -71,7 +71,7 @@ class Lines:
 
     def _say(self, text: str, style: str) -> None:
         if self._console is None:
-            from rich.console import Console
+            from lakeward.cli.output.text_form import PipedConsole
 
-            self._console = Console(highlight=False, soft_wrap=True)
+            self._console = PipedConsole(highlight=False, soft_wrap=True)
         self._console.print(words.line(text, style))

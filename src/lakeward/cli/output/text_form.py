@@ -125,7 +125,9 @@ class TextOutput(Output):
         self._err.print(line)
 
 
-class _Console(Console):
+class PipedConsole(Console):
+    """A console of rich that leaves it to the program how to end when a pipe is closed."""
+
     def on_broken_pipe(self) -> None:
         """Raise, so that `program` ends the command; rich would end the process."""
         raise BrokenPipeError
@@ -151,7 +153,7 @@ def _is_file(stream: TextIO) -> bool:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     on_terminal = stream.isatty() or "COLUMNS" in os.environ
-    return _Console(
+    return PipedConsole(
         file=stream,
         width=None if on_terminal else _UNBROKEN,
         highlight=False,

@@ -87,23 +87,23 @@ def diff(found: Diff, *, listed: int) -> Iterator[RenderableType]:
         yield _line("column", f"{change.column}: {_change(change)}")
     for name, (old, new) in found.properties.items():
         yield _line("property", f"{name}: {_value(old)} → {_value(new)}")
+    is_rewrite = bool(found.added.files and found.removed.files)
     partitions = found.partitions
     if any(p.partition for p in partitions):
         counts = ["files added", "files removed", "rows added", "rows removed"]
         # Files that are written again have rows that did not change.
-        shown = 2 if found.added_files and found.removed_files else 4
+        shown = 2 if is_rewrite else 4
         yield words.grid(
             ["partition", *counts[:shown]],
             ((p.partition, *_counts(p)[:shown]) for p in partitions[:listed]),
             right=counts,
         )
         yield from _rest(len(partitions) - listed, "partition")
-    is_rewrite = bool(found.added_files and found.removed_files)
-    for sign, style, files in (
-        ("+", "green", found.files_added),
-        ("-", "red", found.files_removed),
+    for sign, style, files, count in (
+        ("+", "green", found.files("added", limit=listed), found.added.files),
+        ("-", "red", found.files("removed", limit=listed), found.removed.files),
     ):
-        yield from _files(sign, style, files, listed, with_rows=not is_rewrite)
+        yield from _files(sign, style, files.files, count, with_rows=not is_rewrite)
 
 
 def trail(found: TrailReport) -> Iterator[RenderableType]:
@@ -136,12 +136,12 @@ def audit(found: Sequence[AuditRecord], *, more: bool) -> Iterator[RenderableTyp
 
 
 def _files(
-    sign: str, style: str, files: Sequence[FileInfo], listed: int, *, with_rows: bool
+    sign: str, style: str, files: Sequence[FileInfo], count: int, *, with_rows: bool
 ) -> Iterator[RenderableType]:
-    for f in files[:listed]:
+    for f in files:
         rows = "" if f.rows is None or not with_rows else f", {words.counted(f.rows, 'row')}"
         yield words.line(f"{sign} {f.path} ({words.size(f.bytes)}{rows})", style)
-    yield from _rest(len(files) - listed, "file")
+    yield from _rest(count - len(files), "file")
 
 
 def _others(table: str, members: Mapping[str, int]) -> str:

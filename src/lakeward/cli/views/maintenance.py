@@ -37,7 +37,7 @@ def plan(found: Plan) -> Iterator[RenderableType]:
 def jobs(found: Sequence[JobRecord]) -> Iterator[RenderableType]:
     """Show one line per run."""
     if not found:
-        yield words.line("No maintenance has run yet.")
+        yield words.line("There is no such run of maintenance.")
         return
     columns = ["started", "kind", "table", "state", "units", "files", "freed", "written", "seconds"]
     yield words.grid(

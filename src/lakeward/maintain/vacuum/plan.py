@@ -25,7 +25,7 @@ from lakeward.storage.base import StoredFile
 FLOOR_MS: Final = 7 * 86_400_000
 """Younger files are not deleted without force."""
 _AT_ONCE: Final = 1000
-_TICK_MS: Final = 20
+_TICK_MS: Final = 100
 """The maximal delay of the clock by which file systems stamp files."""
 _SHOWN: Final = 20
 

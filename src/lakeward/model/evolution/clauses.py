@@ -58,8 +58,13 @@ _REFUSED: Final = {
 
 def parse_clause(text: str) -> list[Alteration]:
     """Return the changes of one clause of ALTER TABLE; raise `InvalidInput` for anything else."""
+    return [change for change, _ in parse_with_ifs(text)]
+
+
+def parse_with_ifs(text: str) -> list[tuple[Alteration, bool]]:
+    """Return the changes of one clause, each with whether it has IF EXISTS or IF NOT EXISTS."""
     words = Words(text, _HINT)
-    found = [change for change, _ in clause(words)]
+    found = clause(words)
     words.end()
     return found
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
@@ -37,6 +36,12 @@ from lakeward.model.evolution.alterations import (
 from lakeward.model.schema import named_type
 
 
+class _Do(Protocol):
+    """Makes or notes a change; with `if_needed` none that would change nothing."""
+
+    def __call__(self, asked: Alteration, *, if_needed: bool) -> None: ...
+
+
 class Alter:
     """Changes of one table's definition; every method returns the same object.
 
@@ -45,7 +50,7 @@ class Alter:
     rewritten, except by `backfill`: existing rows keep their values.
     """
 
-    def __init__(self, do: Callable[[Alteration], None]) -> None:
+    def __init__(self, do: _Do) -> None:
         self._do = do
 
     def add_column(
@@ -161,6 +166,7 @@ class Alter:
         if not isinstance(text, str | int | float):
             what = f"Property {key} must be text, a number or a boolean."
             raise InvalidInput(what, property=key)
+        arguments.optional_text(str(text), "value")
         return self._then(SetProperty(arguments.text(key, "key"), str(text)))
 
     def unset_property(self, key: str) -> Self:
@@ -223,16 +229,21 @@ class Alter:
         Raises:
             InvalidInput: The clause cannot be parsed; the message says where.
         """
-        from lakeward.model.evolution.clauses import parse_clause
+        from lakeward.model.evolution.clauses import parse_with_ifs
 
-        for change in parse_clause(arguments.text(clause, "clause")):
-            self._then(change)
+        for change, if_needed in parse_with_ifs(arguments.text(clause, "clause")):
+            self.apply(change, if_needed=if_needed)
         return self
 
-    def apply(self, change: Alteration) -> Self:
-        """Apply a change that is given as an object."""
-        return self._then(change)
+    def apply(self, change: Alteration, *, if_needed: bool = False) -> Self:
+        """Apply a change that is given as an object.
+
+        Args:
+            change: The change.
+            if_needed: Do nothing if the column that it adds exists, or what it drops does not.
+        """
+        self._do(change, if_needed=if_needed)
+        return self
 
     def _then(self, change: Alteration) -> Self:
-        self._do(change)
-        return self
+        return self.apply(change)

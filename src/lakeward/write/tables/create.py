@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,14 @@ from typing import Any
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.files import FORMATS
 from lakeward.engines.arrow.like import schema_like
-from lakeward.errors import AlreadyExists, InvalidInput, LakewardError
+from lakeward.errors import (
+    AlreadyExists,
+    CorruptTable,
+    ForeignCommit,
+    InvalidInput,
+    LakewardError,
+    UnsupportedFeature,
+)
 from lakeward.formats.base import Ratified
 from lakeward.formats.registry import format_named
 from lakeward.log import heads, positions, transactions
@@ -43,7 +51,7 @@ from lakeward.write.commit.new_table import (
 )
 from lakeward.write.commit.once import is_first
 from lakeward.write.commit.outcome import ratify_surely, recorded
-from lakeward.write.commit.publications import publish_member
+from lakeward.write.commit.publications import publish_member, take_over
 from lakeward.write.commit.ratify import Intent, timestamp_after
 from lakeward.write.commit.record import Draft, discarding
 from lakeward.write.keys.declare import check_references, lock_references
@@ -115,11 +123,16 @@ def create(
             check_references(context, session, name, definition, guarded=guarded)
     try:
         return make(context, name, format, definition, guard=guard)
-    except AlreadyExists:
+    except AlreadyExists as error:
         with context.database.read() as session:
-            there = heads.find(session, name) if if_not_exists else None
+            there = heads.find(session, name)
         if there is None:
             raise
+        if not if_not_exists:
+            hint = (
+                "Choose another name, or give if_not_exists=True (--if-not-exists) to use this one."
+            )
+            raise AlreadyExists(error.what, hint=hint, **error.facts) from error
         # Another process made it meanwhile.
         return there
 
@@ -149,7 +162,9 @@ def _is_data(schema: Any) -> bool:
 def drop(context: LakeContext, name: TableName, key: str | None = None) -> None:
     """Drop a table, unless a transaction has locked it; its files stay.
 
-    With a key, chosen by the caller, repeated calls drop the table once.
+    Commits that other engines made to it are taken over first, so that `undrop` restores them,
+    unless the table refuses them. With a key, chosen by the caller, repeated calls drop the table
+    once.
     """
     with context.database.write() as session:
         if not is_first(context, session, key, f"drop {name}"):
@@ -157,6 +172,12 @@ def drop(context: LakeContext, name: TableName, key: str | None = None) -> None:
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
         check_locks(context, session, [(head, LockMode.WRITE)])
+        # Neither a commit of another engine that cannot be read nor another table in the place of
+        # this one keeps it from being dropped.
+        with suppress(CorruptTable, ForeignCommit, UnsupportedFeature):
+            take_over(context, session, head)
+        # Commits before one that cannot be read are recorded.
+        head = heads.lock(session, found.table_id, name)
         # Later than its last version even by a clock that is behind, so that cuts agree.
         at_ms, position = timestamp_after([head]), positions.take(session)
         drop_tables(context, session, [head], at_ms, position, None)
