@@ -65,6 +65,14 @@ def parse_columns(text: str) -> pa.Schema:
     return pa.schema(fields)
 
 
+def parse_column(name: str, text: str) -> pa.Field:
+    """Parse what follows a column's name: its type and clauses such as `not null`."""
+    reader = _Reader(text)
+    found = reader.column(name)
+    reader.end()
+    return found
+
+
 def parse_type(text: str) -> pa.DataType:
     """Parse a type such as `decimal(10,2)` or `list<string>`."""
     reader = _Reader(text)
@@ -89,9 +97,9 @@ class _Reader:
             position = self._clause(whole, found.end())
         self._next = 0
 
-    def column(self) -> pa.Field:
-        """Parse a name, a type, and the optional clauses, such as `not null` and `default`."""
-        name = self._name()
+    def column(self, named: str | None = None) -> pa.Field:
+        """Parse a name, unless it is given, a type, and clauses such as `not null`."""
+        name = self._name() if named is None else named
         kind = self.type()
         nullable, metadata = True, dict[bytes, str]()
         while True:

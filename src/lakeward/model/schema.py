@@ -13,7 +13,14 @@ import pyarrow as pa
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.calendar import DAY
-from lakeward.model.columns import DEFAULT, GENERATED, IDENTITY, parse_columns, parse_type
+from lakeward.model.columns import (
+    DEFAULT,
+    GENERATED,
+    IDENTITY,
+    parse_column,
+    parse_columns,
+    parse_type,
+)
 from lakeward.model.types import (
     PRIMITIVES,
     READ_ONLY,
@@ -256,25 +263,32 @@ def _named_field(name: Any, kind: Any) -> pa.Field:
     if not isinstance(name, str):
         what = f"A column name must be a string, not {type(name).__name__}."
         raise InvalidInput(what)
-    return pa.field(arguments.optional_text(name, "schema"), named_type(kind))
+    arguments.optional_text(name, "schema")
+    if isinstance(kind, str) and _alias(kind) is None:
+        return parse_column(name, kind)
+    return pa.field(name, named_type(kind))
 
 
 def named_type(kind: Any) -> pa.DataType:
     """Return the Arrow type for an Arrow type, a Python type, or text such as `decimal(10,2)`."""
     if isinstance(kind, pa.DataType):
         return kind
-    if isinstance(kind, str) and kind.isascii() and "(" not in kind and "<" not in kind:
-        try:
-            return PRIMITIVES.get(kind) or pa.type_for_alias(kind)
-        except ValueError:
-            return parse_type(kind)
     if isinstance(kind, str):
-        return parse_type(kind)
+        return _alias(kind) or parse_type(kind)
     if isinstance(kind, type) and kind in _PYTHON:
         return PRIMITIVES[_PYTHON[kind]]
     shown = f"The Python type {kind.__name__}" if isinstance(kind, type) else repr(kind)
     what = f"{shown} is not a column type."
     raise InvalidInput(what, hint=f"Use one of {', '.join(PRIMITIVES)}.")
+
+
+def _alias(kind: str) -> pa.DataType | None:
+    if not kind.isascii() or "(" in kind or "<" in kind:
+        return None
+    try:
+        return PRIMITIVES.get(kind) or pa.type_for_alias(kind)
+    except ValueError:
+        return None
 
 
 def _arrow_schema(source: Iterable[Any]) -> pa.Schema:

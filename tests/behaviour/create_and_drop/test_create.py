@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import lakeward as lw
-from lakeward.errors import AlreadyExists, TableNotFound
+from lakeward.errors import AlreadyExists, ConstraintViolation, InvalidInput, TableNotFound
 from tests.behaviour.lakes import append, ids, log_files, unchanged
 from tests.behaviour.published import document
 from tests.support.s3 import on_disk
@@ -108,6 +109,29 @@ def test_a_schema_can_be_given_in_any_usual_form(
     table = shared_lake.create(name, schema)
 
     assert table.schema == pa.schema([("id", pa.int64()), ("note", pa.string())])
+
+
+def test_texts_of_a_mapping_have_the_clauses_of_columns(lake: lw.Lake, name: str) -> None:
+    table = lake.create(
+        name,
+        {
+            "id": "int64 not null",
+            "a note": "string comment 'as it came'",
+            "price": "decimal(10,2) default 1.5",
+            "n": "int64 generated always as identity",
+        },
+    )
+    table.append([{"id": 1, "a note": "x"}])
+
+    assert not table.schema.field("id").nullable
+    assert table.schema.field("a note").comment == "as it came"
+    assert table.to_arrow().to_pylist() == [
+        {"id": 1, "a note": "x", "price": Decimal("1.50"), "n": 1}
+    ]
+    with pytest.raises(InvalidInput, match="'b' has no place there"):
+        lake.create("other", {"id": "int64 b"})
+    with pytest.raises(ConstraintViolation):
+        table.append([{"id": None, "a note": "x"}])
 
 
 def test_the_schema_of_one_table_makes_another(shared_lake: lw.Lake, name: str) -> None:
