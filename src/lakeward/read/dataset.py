@@ -67,7 +67,7 @@ def both(one: Expression | None, other: Expression | None) -> Expression | None:
 
 
 def audited(snapshot: Version) -> Version:
-    """Return a snapshot that is going to be read, once that is recorded if it must be."""
+    """Record a read if the policy `audit_reads` asks for it; return the snapshot."""
     audit_read(snapshot.context, snapshot.log_head, snapshot.version, "dataset")
     return snapshot
 

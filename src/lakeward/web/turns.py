@@ -36,7 +36,7 @@ class Turns:
 
     @asynccontextmanager
     async def page(self) -> AsyncGenerator[None]:
-        """Wait for a turn to compute a page, and give it back at the end of the block."""
+        """Wait until this page may be computed; the next one may when the block ends."""
         self._waiting += 1
         try:
             await self._free.acquire()

@@ -158,7 +158,10 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
         return forgotten_files(context, session, head), 0
 
     def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
-        """Return False: a commit and its pointer are in the same database transaction."""
+        """Return False: a crash cannot undo the commit and leave its metadata published.
+
+        The commit and the pointer to its metadata are in one database transaction.
+        """
         if catalog.pointer(session, head.name) is None:
             raise not_entered(session, head)
         return False

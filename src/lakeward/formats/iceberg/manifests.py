@@ -54,10 +54,10 @@ def _with_sources(
     rewritten: Any,
     read: Callable[[str], bytes],
 ) -> Mapping[str, Any]:
-    """Return a schema with the columns of an older partition spec, which may be dropped since.
+    """Return a schema that has the source columns of an older partition spec.
 
-    Partition values have the types of these columns. If the table's schemas no longer have them,
-    the schema in the header of the rewritten manifest does; the current one if nothing is known.
+    The columns may have been dropped since; partition values have their types. The schema is one
+    of the table's, else the one in the rewritten manifest's header, else the current one.
     """
     for schema in (current, *sorted(schemas, key=lambda s: -s["schema-id"])):
         if sources <= set(_field_ids(schema)):

@@ -97,7 +97,7 @@ class SparkTables:
             return at_version(self.context, session, head, head.version)
 
     def as_of(self, name: TableName, place: AsOf) -> tuple[Relation, Definition]:
-        """Return a table at a point of its history, and its definition at that point."""
+        """Return a table as of a version, time or tag, and the definition that it had then."""
         self.look(name)
         self._view.audit_read(self._view.members[name])
         head = self._view.members[name].change.head
