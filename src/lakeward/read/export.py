@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.exported_files import SUFFIXES, ExportedFile, check_exportable
+from lakeward.engines.arrow.grouped import rows_by_key
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_datetime
@@ -305,14 +306,12 @@ class _Writing:
         by = list(self.options.partition_by)
         if not by:
             return [("", batch)]
-        keys = pa.Table.from_batches([batch.select(by)])
-        keys = keys.append_column("", pa.array(range(batch.num_rows), pa.int64()))
-        groups = keys.group_by(by).aggregate([("", "list")])
         plain = batch.select(self.schema.names)
         out = []
-        for row in groups.to_pylist():
-            directory = "".join(f"{quote(name, safe=' ')}={_text(row[name])}/" for name in by)
-            out.append((directory, plain.take(pa.array(row["_list"], pa.int64()))))
+        for values, members in rows_by_key(pa.Table.from_batches([batch.select(by)])):
+            pairs = zip(by, values, strict=True)
+            directory = "".join(f"{quote(k, safe=' ')}={_text(v)}/" for k, v in pairs)
+            out.append((directory, plain.take(members)))
         return out
 
 

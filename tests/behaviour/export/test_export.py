@@ -257,3 +257,16 @@ def test_only_columns_whose_values_repeat_get_a_dictionary(lake: lw.Lake, tmp_pa
         if name == "t":
             group = file.metadata.row_group(0)
             assert [group.column(n).has_dictionary_page for n in (0, 1)] == [False, True]
+
+
+@pytest.mark.parametrize("column", ["_list", "_row_list", "__row"])
+def test_partitions_have_the_values_of_a_column_of_any_name(
+    lake: lw.Lake, tmp_path: Path, column: str
+) -> None:
+    table = lake.create("t", {column: "string", "x": "int64"})
+    table.append({column: ["a", "b", "a"], "x": [1, 2, 3]})
+    done = table.export(tmp_path / "out", partition_by=[column])
+    assert {f.path.split("/")[0]: f.rows for f in done.files} == {
+        f"{column}=a": 2,
+        f"{column}=b": 1,
+    }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from lakeward.engines.arrow.grouped import rows_by_key
 from lakeward.engines.arrow.key_hash import key_hashes
 from lakeward.model.migration import ColumnCheck
 
@@ -48,12 +49,11 @@ class Checksums:
     def _split(self, rows: pa.Table) -> Iterable[tuple[str, pa.Table]]:
         if not self._by or not rows.num_rows:
             return [("", rows)]
-        numbered = rows.select(self._by).append_column("__row", pa.array(range(rows.num_rows)))
-        groups = numbered.group_by(self._by, use_threads=False).aggregate([("__row", "list")])
         out = []
-        for values in groups.to_pylist():
-            name = "/".join(f"{key}={values[key]}" for key in self._by)
-            out.append((name, rows.take(pa.array(values["__row_list"]))))
+        for values, members in rows_by_key(rows.select(self._by)):
+            pairs = zip(self._by, values, strict=True)
+            name = "/".join(f"{key}={value}" for key, value in pairs)
+            out.append((name, rows.take(members)))
         return out
 
 
