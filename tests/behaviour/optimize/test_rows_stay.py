@@ -274,3 +274,15 @@ def test_rows_that_do_not_fit_in_memory_are_clustered_from_a_file(
 
     assert spilled
     assert rows(table) == before
+
+
+@pytest.mark.parametrize("layout", ["zorder", "sort"])
+def test_a_column_may_be_named_as_the_one_of_the_codes_was(
+    shared_lake: lw.Lake, name: str, layout: str
+) -> None:
+    column = "__lakeward_code"
+    made = table_of(pa.schema([(column, pa.int64())]))
+    table = made.rows({column: [2, 1]}, {column: [3]}).make(shared_lake, name)
+    given: dict[str, Any] = {layout: [column]}
+    assert table.optimize(**given).state == "done"
+    assert sorted(table.to_arrow()[column].to_pylist()) == [1, 2, 3]

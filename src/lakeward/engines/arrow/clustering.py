@@ -19,7 +19,7 @@ import pyarrow.ipc
 from lakeward.engines.arrow.curves import Codes, Ranks, hilbert, interleaved, rank_bits
 from lakeward.engines.arrow.spill import SpilledNumbers
 
-CODE: Final = "__lakeward_code"
+CODE: Final = "\0code"
 _SAMPLE_ROWS: Final = 100_000
 _MOST: Final = 2**16 - 1
 _BUCKET_BYTES: Final = 24 * 2**20
