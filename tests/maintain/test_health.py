@@ -134,6 +134,22 @@ def test_maintain_clusters_by_the_table_property_once_a_day(lake: lw.Lake) -> No
     assert tomorrow.chore.options == {"zorder": ["a"]}
 
 
+def test_a_clustering_column_that_came_back_nested_is_not_clustered_by(lake: lw.Lake) -> None:
+    table = lake.create("t", "id int64, x int64")
+    for n in range(4):
+        table.append([{"id": n, "x": n}])
+    table.optimize(zorder=["x"])
+    with lake.transaction() as tx:
+        tx.alter("t").drop_column("x").add_column("x", "struct<a: int64>")
+    for n in range(60):
+        table.append([{"id": n, "x": {"a": 1}}])
+
+    run = lake.maintain(zorder_every="0s")
+
+    assert (run.state, run.failed) == ("done", ())
+    assert len(table.files()) == 1
+
+
 def test_maintain_stops_when_the_budget_is_spent_and_goes_on(lake: lw.Lake) -> None:
     _table(lake, "one", 6)
     _table(lake, "two", 5)

@@ -151,16 +151,17 @@ def _ago(now: int, moment: int | None) -> str:
 def _layout(session: Session, snapshot: TableSnapshot) -> Layout:
     """Return the layout that a table should have: of its property, or of its last clustering."""
     definition = snapshot.definition
-    named = definition.properties.get(ZORDER, "")
-    if named:
-        columns = [c.strip() for c in named.split(",") if c.strip()]
-        try:
-            return layout_of(definition, snapshot.name, zorder=columns)
-        except InvalidInput:
-            return Layout()
-    found = last_layout(session, snapshot.log_head)
-    known = definition.schema.by_name
-    return found if all(c in known for c in found.columns) else Layout()
+    named = [c.strip() for c in definition.properties.get(ZORDER, "").split(",") if c.strip()]
+    found = Layout(LayoutKind.ZORDER, tuple(named))
+    if not named:
+        found = last_layout(session, snapshot.log_head)
+    if not found.columns:
+        return Layout()
+    try:
+        return layout_of(definition, snapshot.name, **{found.kind.value: found.columns})
+    except InvalidInput:
+        # Its columns were dropped or changed since.
+        return Layout()
 
 
 def _clustered(session: Session, snapshot: TableSnapshot, layout: Layout) -> int | None:
