@@ -1,7 +1,7 @@
 """Windows of time in which maintenance may run: `02:00-05:00 Europe/Lisbon`, `Sat,Sun 22:00-04:00`.
 
-A window that ends before it begins ends on the next day. Times are local times of the window's
-zone, by default UTC.
+A window that ends before it begins ends on the next day; `00:00-24:00` is a whole day. Times are
+local times of the window's zone, by default UTC.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Window:
         if found is None:
             raise _wrong(text, "is no window of time")
         begins, ends = (_time(found[part], text) for part in ("from", "to"))
-        if begins == ends:
+        is_whole_day = found["from"] in ("0:00", "00:00") and found["to"] == "24:00"
+        if begins == ends and not is_whole_day:
             raise _wrong(text, "never opens: it begins when it ends")
         days = frozenset(
             _day(d, text) for d in re.split(r"[,\s]+", (found["days"] or "").strip()) if d
@@ -48,8 +49,15 @@ class Window:
         return cls(begins, ends, _zone(found["zone"] or "UTC", text), days, text.strip())
 
     def closes_after(self, moment: datetime) -> datetime | None:
-        """Return when the window closes, if it is open at a time; else None."""
-        return next((end for start, end in self._around(moment) if start <= moment < end), None)
+        """Return when the window closes, if it is open at a time; else None.
+
+        A window that opens again in the moment in which it closes does not close then.
+        """
+        closes = None
+        for start, end in self._around(moment):
+            if start <= (closes or moment) < end:
+                closes = end
+        return closes
 
     def opens_after(self, moment: datetime) -> datetime:
         """Return when the window opens next, after a time at which it is closed."""
