@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import lakeward as lw
-from lakeward.errors import InvalidInput, LakewardError, WrongWarehouse
+from lakeward.errors import InvalidInput, LakewardError, NotFound, StoreCorrupt, WrongWarehouse
 from lakeward.log import binding, tables
 from lakeward.log.statement import Statement
 from lakeward.maintain.ownership import MARKER, read_marker
@@ -252,6 +253,18 @@ def test_an_export_is_not_imported_where_its_tables_are_not(lake: lw.Lake, tmp_p
         with pytest.raises(WrongWarehouse, match="none of the tables"):
             other.import_store(tmp_path / "store.zip")
         assert other.tables() == []
+
+
+@pytest.mark.parametrize("kind", ["directory", "list"])
+def test_what_is_no_export_is_not_imported(lake: lw.Lake, tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "given"
+    if kind == "directory":
+        place.mkdir()
+    else:
+        with zipfile.ZipFile(place, "w") as archive:
+            archive.writestr("manifest.json", "[]")
+    with pytest.raises((NotFound, StoreCorrupt), match="given"):
+        lake.import_store(place)
 
 
 def recorded(target: LakeTarget) -> binding.Binding:

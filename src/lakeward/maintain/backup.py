@@ -88,7 +88,7 @@ def export(database: Database, target: Path) -> StoreCopy:
 
 def import_into(database: Database, storage: Storage, source: Path) -> StoreCopy:
     """Import an export into an empty store, all of it or nothing; see `lake.import_store`."""
-    if not source.exists():
+    if not source.is_file():
         what = f"There is no file {source}."
         raise NotFound(what, path=str(source))
     try:
@@ -168,14 +168,14 @@ def _check_empty(session: Session, database: Database) -> None:
 
 
 def _checked_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = orjson.loads(archive.read(_MANIFEST))
-    if manifest.get("format") != _FORMAT:
+    manifest: Any = orjson.loads(archive.read(_MANIFEST))
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         what = f"{source} is not an export of a Lakeward store."
         raise StoreCorrupt(what)
     if manifest["schema_version"] != CURRENT:
         what = f"{source} has schema version {manifest['schema_version']}, this is {CURRENT}."
         raise StoreCorrupt(what, hint="Import it with the Lakeward that made it, then upgrade.")
-    return manifest
+    return dict(manifest)
 
 
 def _sha256(path: Path) -> str:
