@@ -8,10 +8,11 @@ document is left out if no other file proves that its commit was ratified.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, InvalidName, LakewardError
@@ -26,11 +27,13 @@ from lakeward.formats.registry import format_named
 from lakeward.log import commits, heads, positions, transactions
 from lakeward.maintain.published import published_tables
 from lakeward.model.clock import now_ms
-from lakeward.model.names import TableName
+from lakeward.model.commit import Head
+from lakeward.model.names import LONGEST, TableName
 from lakeward.model.progress import Progress
 from lakeward.storage.attach import attach
 from lakeward.write.tables.adopt import adopt, adopt_from
 from lakeward.write.tables.clone import restore_clones
+from lakeward.write.tables.create import drop
 
 
 class Incomplete(NamedTuple):
@@ -48,7 +51,7 @@ class Rebuilt:
     Attributes:
         lake: The store that was filled.
         tables: Names of tables with their newest versions.
-        skipped: Locations that were left out, with the reason.
+        skipped: Locations that were left out, or whose tables are dropped, with the reason.
         incomplete: Transactions of which some tables are missing.
     """
 
@@ -119,10 +122,11 @@ class _Rebuilding:
 
     def _take_delta(self, location: str) -> None:
         name = _delta_name(self.context, location)
-        if self._is_free(name, location):
+        free = self._free_name(name, location)
+        if name is not None and free is not None:
             place = self.context.storage.uri(location)
-            head = adopt(self.context, name, place, guard=False, take_over=True, format="delta")
-            self.found[str(name)] = head.version
+            head = adopt(self.context, free, place, guard=False, take_over=True, format="delta")
+            self._restored(head, name)
 
     def _take_iceberg(self, location: str) -> None:
         document, doubtful = self._candidates[location].newest(self.ratified.__contains__)
@@ -130,18 +134,34 @@ class _Rebuilding:
             full = f"{location}/{METADATA_DIRECTORY}/{path}"
             self.skipped[full] = "nothing vouches for it: its commit was never acknowledged"
         name = _parsed(document.properties.get(NAME))
-        if self._is_free(name, location):
+        free = self._free_name(name, location)
+        if name is not None and free is not None:
             pointer = document.location
             kind = format_named("iceberg")
-            head = adopt_from(self.context, name, kind, pointer, guard=False, take_over=True)
-            self.found[str(name)] = head.version
+            head = adopt_from(self.context, free, kind, pointer, guard=False, take_over=True)
+            self._restored(head, name)
 
-    def _is_free(self, name: TableName | None, location: str) -> TypeGuard[TableName]:
+    def _free_name(self, name: TableName | None, location: str) -> TableName | None:
+        """Return a name for a table that is not in use; None if the table was not made by a lake.
+
+        A table whose name a newer one has was dropped before the newer one was created.
+        """
         if name is None:
             self.skipped[location] = "it was not made by a lake"
-        elif str(name) in self.found:
-            self.skipped[location] = f"a newer table is called {name}"
-        return name is not None and str(name) not in self.found
+            return None
+        if str(name) not in self.found:
+            return name
+        suffix = hashlib.sha256(location.encode()).hexdigest()[:8]
+        return TableName(name.namespace, f"{name.name[: LONGEST - len(suffix) - 1]}_{suffix}")
+
+    def _restored(self, head: Head, name: TableName) -> None:
+        """Record a table, and drop it again if a newer one has its name."""
+        if head.name == name:
+            self.found[str(name)] = head.version
+        else:
+            drop(self.context, head.name)
+            reason = f"a newer table is called {name}; this one is dropped, as {head.name}"
+            self.skipped[head.location] = reason
 
 
 def _newest(context: LakeContext, log: str, location: str) -> int:
