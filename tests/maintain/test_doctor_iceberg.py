@@ -121,6 +121,13 @@ def _manifest(theirs: Any) -> Path:
     return Path(theirs.current_snapshot().manifests(theirs.io)[0].manifest_path)
 
 
+def _old_manifest(theirs: Any) -> Path:
+    snapshots = theirs.metadata.snapshots
+    kept = {m.manifest_path for m in snapshots[-1].manifests(theirs.io)}
+    older = (m.manifest_path for s in snapshots for m in s.manifests(theirs.io))
+    return Path(next(path for path in older if path not in kept))
+
+
 @pytest.mark.parametrize(
     ("which", "how"),
     [
@@ -131,6 +138,9 @@ def _manifest(theirs: Any) -> Path:
         (_manifest, "gone"),
         (_manifest, "torn"),
         (_old_list, "gone"),
+        (_old_list, "torn"),
+        (_old_manifest, "gone"),
+        (_old_manifest, "torn"),
     ],
 )
 def test_missing_and_torn_metadata_is_found(

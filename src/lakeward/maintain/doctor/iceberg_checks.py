@@ -6,17 +6,18 @@ Each check yields a finding for every violation.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import LakewardError
+from lakeward.errors import FileMissing, LakewardError
 from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.definition import definition_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.history import is_another
 from lakeward.formats.iceberg.listing import ManifestReader, all_files, vector_id
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
-from lakeward.log import catalog, commits, definitions, files, heads
+from lakeward.log import catalog, commits, definitions, files, heads, retired
 from lakeward.maintain.doctor.findings import CheckedTable, Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.file import DataFile
@@ -79,16 +80,60 @@ def published_document(table: CheckedTable) -> Iterator[Finding]:
     if is_another(definition_of(document), expected):
         what = f"{document.location} defines {table.name} otherwise than the log."
         yield table.error("metadata-wrong", what, _LOST, version=head.version)
-    for snapshot in document.all_snapshots().values():
-        place = snapshot.get("manifest-list")
-        if place is not None and not _exists(table, place):
-            what = f"{place} is missing, which snapshot {snapshot['snapshot-id']} needs."
-            yield table.error("metadata-missing", what, _LOST)
+    yield from _older_snapshots(table, head, document)
 
 
-def _exists(table: CheckedTable, name: str) -> bool:
-    storage = table.context.storage
-    return storage.exists(storage.path_of(name))
+def _older_snapshots(table: CheckedTable, head: Head, document: Document) -> Iterator[Finding]:
+    """Check that the manifest list and the manifests of each older snapshot can be read.
+
+    Of versions that vacuum has retired only the list must be readable.
+    """
+    # Not through the cache: the files may have been damaged since they were cached.
+    read = metadata.reader(table.context)
+    source = ManifestReader(read, table.context.storage.uri(head.location))
+    retired_snapshots = _retired_snapshots(table)
+    seen: set[str] = set()
+    with suppress(LakewardError):
+        # `listed_files` reads those of the current snapshot.
+        seen.update(source.manifests(document.current))
+    for number, snapshot in document.all_snapshots().items():
+        if number == document.current_id:
+            continue
+        try:
+            manifests = source.manifests(snapshot)
+        except LakewardError as error:
+            yield _unreadable(table, number, error)
+            continue
+        if number in retired_snapshots:
+            continue
+        for path in [p for p in manifests if p not in seen]:
+            seen.add(path)
+            try:
+                source.entries(manifests[path])
+            except LakewardError as error:
+                yield _unreadable(table, number, error)
+        source.forget(manifests)
+
+
+def _retired_snapshots(table: CheckedTable) -> set[int]:
+    """Return the snapshots of versions whose files vacuum may have deleted."""
+    found: set[int] = set()
+    with table.context.database.read() as session:
+        for low, high in retired.ranges(session, table.table_id):
+            for commit in commits.history(
+                session, table.table_id, low=low, high=high - 1, limit=high - low
+            ):
+                number = (commit.info.extra or {}).get(SNAPSHOT_ID)
+                if number is not None:
+                    found.add(number)
+    return found
+
+
+def _unreadable(table: CheckedTable, snapshot: int, error: LakewardError) -> Finding:
+    what = f"Snapshot {snapshot} of {table.name} cannot be read: {error.what}"
+    if isinstance(error, FileMissing):
+        return table.error("metadata-missing", what, _LOST)
+    return table.error("metadata-unreadable", what, _LOST)
 
 
 def listed_files(table: CheckedTable) -> Iterator[Finding]:
