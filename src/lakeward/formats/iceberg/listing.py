@@ -88,7 +88,10 @@ def difference(
 def all_files(
     source: ManifestReader, document: Document, definition: Definition, manifests: Iterable[Any]
 ) -> Files:
-    """Return the files that manifests list, in their order, with the deletes that apply."""
+    """Return the files that manifests list, in their order, with the deletes that apply.
+
+    Raises `UnsupportedFeature` if they list a file twice: readers return its rows twice, too.
+    """
     listed = list(manifests)
     deletes = _deletes(source, document, [m for m in listed if not is_data(m)])
     specs = specs_of(document.body)
@@ -103,7 +106,12 @@ def all_files(
             raise CorruptTable(what, path=manifest.manifest_path) from error
         for entry in source.entries(manifest):
             file = _file(source, definition, spec, entry, deletes)
-            out[file.path, vector_id(file.deletion_vector)] = file
+            key = file.path, vector_id(file.deletion_vector)
+            if key in out:
+                what = f"{document.location} lists the data file {file.path} more than once."
+                hint = "Compact the table with the engine that wrote it, so that each is new."
+                raise UnsupportedFeature(what, hint=hint, path=file.path)
+            out[key] = file
     return out
 
 

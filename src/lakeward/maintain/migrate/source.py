@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -20,10 +20,14 @@ import pyarrow.parquet as pq
 from lakeward.engines.arrow.footer_types import schema_of
 from lakeward.engines.arrow.partition import NULL_PARTITION
 from lakeward.errors import InvalidInput, SchemaMismatch, StorageError
+from lakeward.maintain.migrate.types import common, may_lose
 from lakeward.model.file import LoggedFile
 from lakeward.model.lineage.origin import Origin
+from lakeward.model.values import is_text
+from lakeward.read.counting import count_rows
 from lakeward.read.scan import read_files
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.storage.outside import MANIFEST
 
 _ROWS: Final = 65_536
 _NAMED: Final = 5
@@ -88,6 +92,7 @@ class ParquetSource(Source):
         }
         self.files = [self._file(name, partitions[name]) for name in names]
         own = self._merged()
+        self._check_exact(own)
         left = [pa.field(k, t) for k, t in self._types.items() if k not in own.names]
         self._check_clashes(own)
         self.schema = pa.schema([*own, *left])
@@ -135,7 +140,12 @@ class ParquetSource(Source):
             what = f"File {name} of {self.label} is no Parquet file: {error}."
             hint = "Move it away; files whose names begin with _ or . are left out."
             raise StorageError(what, hint=hint, path=name) from error
-        return schema_of(metadata).remove_metadata(), metadata
+        schema = schema_of(metadata).remove_metadata()
+        twice = next((n for n in schema.names if schema.names.count(n) > 1), None)
+        if twice is not None:
+            what = f"File {name} of {self.label} has more than one column {twice!r}."
+            raise SchemaMismatch(what, hint="Write it again.", column=twice, path=name)
+        return schema, metadata
 
     def _opened(self, file: SourceFile) -> pq.ParquetFile:
         return pq.ParquetFile(self._root / file.path, coerce_int96_timestamp_unit="us")
@@ -149,19 +159,36 @@ class ParquetSource(Source):
     def _merged(self) -> pa.Schema:
         """Return one schema for all files; raise an error that names files that disagree."""
         merged: dict[str, pa.Field] = {}
-        seen: dict[str, dict[str, list[str]]] = {}
-        for name, (schema, _) in self._schemas.items():
+        for schema, _ in self._schemas.values():
             for field in schema:
-                seen.setdefault(field.name, {}).setdefault(str(field.type), []).append(name)
                 before = merged.get(field.name, field)
                 try:
-                    both = pa.unify_schemas(
-                        [pa.schema([before]), pa.schema([field])], promote_options="permissive"
-                    )
+                    both = common(before.type, field.type)
                 except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-                    raise _disagree(self.label, field.name, seen[field.name]) from error
-                merged[field.name] = both.field(0).with_nullable(True)
+                    raise _disagree(self.label, field.name, self._types_of(field.name)) from error
+                merged[field.name] = pa.field(field.name, both)
         return pa.schema(list(merged.values()))
+
+    def _check_exact(self, own: pa.Schema) -> None:
+        """Raise `SchemaMismatch` if a value would change in the type that files have in common."""
+        for file in self.files:
+            for field in self._schemas[file.path][0]:
+                wanted = own.field(field.name).type
+                if not may_lose(field.type, wanted):
+                    continue
+                try:
+                    for column in self._column(file, field.name):
+                        column.cast(wanted)
+                except pa.ArrowInvalid as error:
+                    raise _disagree(self.label, field.name, self._types_of(field.name)) from error
+
+    def _types_of(self, column: str) -> dict[str, list[str]]:
+        """Return the files by their type of a column."""
+        found: dict[str, list[str]] = {}
+        for name, (schema, _) in self._schemas.items():
+            if column in schema.names:
+                found.setdefault(str(schema.field(column).type), []).append(name)
+        return found
 
     def _check_clashes(self, own: pa.Schema) -> None:
         """Raise `InvalidInput` if a partition column differs from its value in the path."""
@@ -171,7 +198,7 @@ class ParquetSource(Source):
             for file in self.files:
                 text = file.partition[key]
                 for column in self._column(file, key):
-                    others = _other_values(column, text)
+                    others = _other_values(column.unique(), text)
                     if others:
                         other = sorted(str(v) for v in others)[0]
                         what = (
@@ -185,7 +212,7 @@ class ParquetSource(Source):
         with self._opened(file) as opened:
             if key in opened.schema_arrow.names:
                 for batch in opened.iter_batches(_ROWS, columns=[key]):
-                    yield pa.Table.from_batches([batch]).column(key).unique()
+                    yield pa.Table.from_batches([batch]).column(key)
 
 
 class TableSource(Source):
@@ -201,10 +228,10 @@ class TableSource(Source):
             [f.remove_metadata() for f in snapshot.definition.schema.to_arrow()]
         )
         self.partition_by = tuple(snapshot.definition.partitioning)
-        self._files = {_table_mark(f): f for f in snapshot.plan()}
+        self._files = _by_path(snapshot.plan())
         self.files = [
-            SourceFile(f.path, f.size, f.file.logged_rows, mark, {})
-            for mark, f in self._files.items()
+            SourceFile(path, f.size, self._count(f), _table_mark(f), {})
+            for path, f in self._files.items()
         ]
 
     def read(self, file: SourceFile) -> Iterator[pa.Table]:
@@ -214,10 +241,16 @@ class TableSource(Source):
             snapshot.context.storage,
             snapshot.log_head,
             snapshot.definition,
-            [self._files[file.mark]],
+            [self._files[file.path]],
         )
         for batch in reader:
             yield pa.Table.from_batches([batch]).cast(self.schema)
+
+    def _count(self, file: LoggedFile) -> int:
+        """Return the number of live rows; read the file if the log does not have it."""
+        found = self._snapshot
+        storage = found.context.storage
+        return count_rows(storage, found.log_head, found.definition, None, [file])[0]
 
     def origin(self) -> Origin | None:
         """Return the columns of the table, if it is one of the lake."""
@@ -226,6 +259,18 @@ class TableSource(Source):
     def paths(self, batch: Sequence[SourceFile]) -> list[str]:  # noqa: ARG002  one place for all
         """Return the directory of the table."""
         return [self.label]
+
+
+def _by_path(files: Iterable[LoggedFile]) -> dict[str, LoggedFile]:
+    """Return the files by paths; a file that is listed again, with all its rows, has a number."""
+    found: dict[str, LoggedFile] = {}
+    for file in files:
+        path, times = file.path, 1
+        while path in found:
+            times += 1
+            path = f"{file.path} ({times})"
+        found[path] = file
+    return found
 
 
 def _table_mark(file: LoggedFile) -> str:
@@ -239,18 +284,23 @@ def _listed(directory: Path) -> list[str]:
         what = f"There is no directory {directory}."
         raise InvalidInput(what, hint="Give a directory of Parquet files, or a table.")
     root = directory.resolve()
+    # An export of a lake describes its files in it.
+    manifest = directory / MANIFEST
     found: dict[Path, str] = {}
     for place, directories, names in os.walk(directory):
-        directories[:] = sorted(d for d in directories if not d.startswith((".", "_")))
+        directories[:] = sorted(d for d in directories if "=" in d or not _is_hidden(d))
+        kept = sorted(n for n in names if not _is_hidden(n))
+        for name in (*directories, *kept):
+            _check_text(name, directory)
         for name in directories:
             path = Path(place, name)
             if path.is_symlink():
                 _inside(path, root)
                 what = f"{path} is a link to a directory, whose files may be listed twice."
                 raise InvalidInput(what, hint="Remove the link.", path=str(path))
-        for name in sorted(names):
+        for name in kept:
             path = Path(place, name)
-            if name.startswith((".", "_")):
+            if path == manifest:
                 continue
             target = _inside(path, root)
             if target in found:
@@ -261,6 +311,17 @@ def _listed(directory: Path) -> list[str]:
         what = f"The directory {directory} has no data files."
         raise InvalidInput(what, hint="Give a directory of Parquet files.", path=str(directory))
     return list(found.values())
+
+
+def _check_text(name: str, directory: Path) -> None:
+    """Raise `InvalidInput` for a name that no log can have."""
+    if not is_text(name):
+        what = f"The name {name!r} below {str(directory)!r} is not UTF-8."
+        raise InvalidInput(what, hint="Rename it.", path=ascii(name))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
 
 
 def _inside(path: Path, root: Path) -> Path:

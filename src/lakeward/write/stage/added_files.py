@@ -210,7 +210,8 @@ def _check_schema(given: pa.Schema, definition: Definition, table: str, path: st
 def _partition(path: str, definition: Definition, table: str) -> dict[int, Value]:
     if not definition.partition_by:
         return {}
-    pairs = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
+    found = (p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
+    pairs = {unquote(key): value for key, value in found}
     out: dict[int, Value] = {}
     for field in definition.partition_fields:
         if field.id < 0:
