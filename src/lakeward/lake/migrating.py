@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, StorageError
 from lakeward.lake.transactions import Transactions
 from lakeward.log import heads
 from lakeward.model import arguments
@@ -44,9 +45,9 @@ class Migrating:
     ) -> Migration:
         """Make a table from a directory of Parquet files, or from a table of another format.
 
-        Called again, it adds new files and reports changed and missing ones; a table that rewrote
-        rows since is refused. An interrupted migration continues. At the end everything is
-        compared: counts, schema, and checksums by column and partition.
+        Called again with the same options, it adds new files and reports changed and missing ones;
+        a table that rewrote rows since is refused. An interrupted migration continues. At the end
+        everything is compared: counts, schema, and checksums by column and partition.
 
         Args:
             path: A directory of Parquet files, with or without Hive partitions; the directory of a
@@ -54,7 +55,8 @@ class Migrating:
             name: The new table's name.
             format: `delta` or `iceberg`.
             mode: `copy` rewrites the rows; `in-place` uses the files as they are.
-            partition_by: As in `create`; the partitioning of the source when None.
+            partition_by: As in `create`; when None, that of the source, or, called again, of the
+                table.
             verify: Compare the table with the source.
             dry_run: Return the report and change nothing.
             report: A file to write the report to: `.html`, or JSON.
@@ -63,11 +65,10 @@ class Migrating:
         Raises:
             InvalidInput: The source cannot be migrated in this way; nothing was changed.
             SchemaMismatch: Files disagree about a column; the error names them.
+            Conflict: Another migration has added files meanwhile.
         """
-        from lakeward.maintain.migrate.html import page
         from lakeward.maintain.migrate.run import Asked, Migrator
         from lakeward.model.migration import MigrationMode
-        from lakeward.model.records import to_json
         from lakeward.write.transaction.lifecycle import Lifecycle
 
         chosen = arguments.choice(mode, MigrationMode, "mode")
@@ -76,6 +77,7 @@ class Migrating:
         by = None if partition_by is None else tuple(arguments.texts(partition_by, "partition_by"))
         if not dry_run:
             self._context.database.check_writable()
+        page_or_json = None if report is None else _report_place(arguments.place(report, "report"))
         shared = self._transactions
 
         def begin() -> Lifecycle:
@@ -87,18 +89,12 @@ class Migrating:
                 target,
                 arguments.text(format, "format"),
                 chosen,
-                source.partition_by if by is None else by,
+                by,
                 arguments.flag(verify, "verify"),
             )
             found = Migrator(self._context, begin).run(asked, dry_run=dry_run, progress=progress)
-        if report is not None:
-            place = Path(arguments.place(report, "report"))
-            if place.suffix in (".html", ".htm"):
-                place.write_text(page(found), encoding="utf-8")
-            else:
-                import orjson
-
-                place.write_bytes(orjson.dumps(to_json(found), option=orjson.OPT_INDENT_2))
+        if page_or_json is not None:
+            _write_report(found, page_or_json)
         return found
 
     @contextmanager
@@ -115,11 +111,12 @@ class Migrating:
                 found = snapshots.latest(self._context, session, own)
                 yield TableSource(found, path, is_own=True)
             return
+        place = _normalized(place)
         if (place / _DELTA).is_dir() or list((place / "metadata").glob(_ICEBERG)):
             with _foreign(place, self._opened_aside) as table:
-                yield TableSource(table.at(), str(place.absolute()))
+                yield TableSource(table.at(), str(place))
             return
-        yield ParquetSource(place.absolute())
+        yield ParquetSource(place)
 
     def _opened_aside(self, directory: Path) -> Any:
         """Open a new lake in a directory; `Lake` implements it."""
@@ -137,6 +134,44 @@ class Migrating:
             hint = "Give a directory of Parquet files, or a table."
             raise InvalidInput(what, hint=hint, path=text)
         return head
+
+
+def _normalized(place: Path) -> Path:
+    """Return the full path of a directory without `..`, so that it is recorded in one way."""
+    plain = Path(os.path.normpath(place.absolute()))
+    # After a link, `..` leads elsewhere.
+    return plain if plain.exists() and plain.samefile(place) else place.resolve()
+
+
+def _report_place(text: str) -> Path:
+    """Return where to write a report; raise `InvalidInput` if that cannot be a file."""
+    place = Path(text).absolute()
+    if place.is_dir() or not place.parent.is_dir():
+        what = f"The report cannot be written: {place} is a directory."
+        if not place.is_dir():
+            what = f"The report cannot be written: there is no directory {place.parent}."
+        raise InvalidInput(what, parameter="report", path=str(place))
+    return place
+
+
+def _write_report(found: Migration, place: Path) -> None:
+    """Write a report as a page or as JSON; raise `StorageError` if that fails."""
+    import orjson
+
+    from lakeward.maintain.migrate.html import page
+    from lakeward.model.records import to_json
+
+    is_page = place.suffix in (".html", ".htm")
+    try:
+        if is_page:
+            place.write_text(page(found), encoding="utf-8")
+        else:
+            place.write_bytes(orjson.dumps(to_json(found), option=orjson.OPT_INDENT_2))
+    except OSError as error:
+        done = f" Version {found.version} of {found.table} is not affected by it."
+        what = f"The report {place} cannot be written: {error.strerror}."
+        what = what if found.version is None else what + done
+        raise StorageError(what, hint="Check permissions and space.", path=str(place)) from error
 
 
 @contextmanager
