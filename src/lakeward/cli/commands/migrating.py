@@ -55,8 +55,9 @@ def migrate(
 ) -> None:
     """Create a table from a directory of Parquet files, or from a table of another format.
 
-    Run again, it adds new files and reports changed ones. Exits with code 19 if there was nothing
-    new, and 9 if the table differs from the source.
+    Run again, it adds new files and reports changed and deleted ones. Exits with code 9 if the
+    table differs from the source or files of the source changed or were deleted, and 19 if there
+    was nothing new.
     """
     from lakeward.cli.views import migration as text
 
@@ -73,7 +74,8 @@ def migrate(
             progress=advance,
         )
     cli.answer(found, text.migration(found))
-    if found.checks and not found.is_verified:
+    is_other = bool(found.checks) and not found.is_verified
+    if is_other or (not dry_run and (found.changed or found.deleted)):
         raise typer.Exit(9)
     if found.state == "nothing":
         raise typer.Exit(exits.NOTHING_TO_DO)
