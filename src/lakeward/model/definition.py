@@ -62,6 +62,13 @@ class Definition:
         return [self.term(i) for i in self.partition_by]
 
     @cached_property
+    def partition_columns(self) -> frozenset[int]:
+        """The ids of columns of which each partition, and so each file, has one value."""
+        hidden = (self.derived[i] for i in self.partition_by if i < 0)
+        same = (d.source for d in hidden if d.transform.name == "identity")
+        return frozenset(i for i in self.partition_by if i > 0) | frozenset(same)
+
+    @cached_property
     def partition_fields(self) -> tuple[Field, ...]:
         """The fields of the partition values, in order."""
         return tuple(self.field(i) for i in self.partition_by)

@@ -103,7 +103,7 @@ def _checked(
         if not isinstance(field.type, Primitive | Decimal):
             what = f"{kind.value} by {name!r}: it is nested ({field.type}) and has no order."
             raise InvalidInput(what, hint="Order by columns of single values.", **facts)
-        if field.id in definition.partition_by:
+        if field.id in definition.partition_columns:
             what = f"{kind.value} by {name!r}: it partitions {table}, so each file has one value."
             raise InvalidInput(what, hint="Order by columns that differ in a file.", **facts)
     return tuple(names)

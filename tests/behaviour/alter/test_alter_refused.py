@@ -111,7 +111,7 @@ _REFUSED: list[tuple[str, Ask, str, str]] = [
     ("property", lambda a: a.set_property("lakeward.retry.attempt", "1"), "no table", "attempts?"),
     ("value", lambda a: a.set_property("lakeward.retry.attempts", "x"), "attempts", ""),
     ("unset", lambda a: a.unset_property("owner"), "no property 'owner'", ""),
-    ("feature", lambda a: a.enable("variant"), "cannot enable variant", "Spark"),
+    ("feature", lambda a: a.enable("variant"), "cannot enable variant", "enable"),
 ]
 
 

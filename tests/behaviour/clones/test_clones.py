@@ -91,6 +91,7 @@ def test_a_clone_may_be_of_any_version_or_moment(lake: lw.Lake) -> None:
     assert lake.doctor().findings == ()
 
 
+@pytest.mark.local
 def test_what_a_clone_stands_on_is_held_until_the_clone_is_vacuumed(lake: lw.Lake) -> None:
     _TABLE.make(lake, "a")
     lake.clone("a", "b", version=1)

@@ -56,6 +56,7 @@ def _counted(table: lw.Table, version: int) -> Counter[tuple[int, int]]:
     return Counter((r["id"], r["v"]) for r in rows)
 
 
+@pytest.mark.local
 def test_rows_that_stay_keep_their_ids(shared_lake: lw.Lake, name: str, table_format: str) -> None:
     table = _with_ids(shared_lake, name, table_format, "id int64, v int64")
     append(shared_lake, name, _rows((1, 1), (2, 2), (3, 3), (4, 4)))
@@ -69,6 +70,7 @@ def test_rows_that_stay_keep_their_ids(shared_lake: lw.Lake, name: str, table_fo
     assert _ids(table) == {key: own for key, own in before.items() if key != 1}
 
 
+@pytest.mark.local
 def test_copies_of_rows_with_a_touched_key_keep_their_ids(
     shared_lake: lw.Lake, name: str, table_format: str
 ) -> None:

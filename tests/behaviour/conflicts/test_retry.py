@@ -193,6 +193,7 @@ def test_delays_double_up_to_the_longest_and_chance_takes_its_share() -> None:
     assert 0.5 <= min(found) < 0.75 < max(found) <= 1.0
 
 
+@pytest.mark.local
 def test_what_happens_is_counted(lake: lw.Lake) -> None:
     lake.create("t", {"id": "int64"})
     append(lake, "t", {"id": [1, 2]})

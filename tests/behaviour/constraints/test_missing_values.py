@@ -98,6 +98,7 @@ def test_every_change_of_rows_moves_them(lake: lw.Lake, table_format: str) -> No
         check_lake(lake, [name, f"{name}__quarantine"])
 
 
+@pytest.mark.local
 def test_committed_files_have_no_column_that_may_lack_values(lake: lw.Lake) -> None:
     table = make(lake, "t")
     with lake.transaction() as tx:
@@ -122,6 +123,7 @@ def test_a_sink_moves_them(lake: lw.Lake) -> None:
     check_lake(lake, ["t", "t__quarantine"])
 
 
+@pytest.mark.local
 def test_files_that_are_added_give_their_other_rows(lake: lw.Lake) -> None:
     table = make(lake, "t")
     rows = pa.Table.from_pylist([row(5, 5.0), row(6, None)])

@@ -225,6 +225,7 @@ def test_an_open_table_is_checked_too(shared_lake: lw.Lake, name: str) -> None:
         append(shared_lake, name, {"id": [1]})
 
 
+@pytest.mark.local
 def test_the_index_is_kept_as_files_and_rebuilt_when_they_are_lost_or_damaged(
     lake_target: LakeTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:

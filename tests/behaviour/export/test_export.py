@@ -164,6 +164,7 @@ def test_targets_and_formats_that_cannot_be_are_refused(shop: lw.Lake, tmp_path:
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
 
 
+@pytest.mark.local
 def test_a_version_that_is_gone_names_what_is_promised_and_what_works(shop: lw.Lake) -> None:
     table = shop.table("sales.orders")
     table.overwrite(pa.table({"id": [9], "region": ["z"]}))

@@ -29,6 +29,7 @@ def _columns(table: lw.Table) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("sidecars", [False, True])
+@pytest.mark.local
 def test_a_checkpoint_is_read_by_us_and_by_others(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch, *, sidecars: bool
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_checkpoint_is_read_by_us_and_by_others(
     assert [f.file.extra["baseRowId"] for f in again.files() if f.file.extra][-1] == 4
 
 
+@pytest.mark.local
 def test_a_table_is_switched_to_the_second_specification(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64", properties={"delta.checkpointInterval": "2"})
     table.append([{"id": 1}])

@@ -34,6 +34,7 @@ def _fields(table: lw.Table) -> dict[str, dict[str, Any]]:
         ("binary", "X'00ff'"),
     ],
 )
+@pytest.mark.local
 def test_a_default_of_each_type_comes_back_when_the_store_is_lost(
     lake: lw.Lake, kind: str, default: str
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_default_of_each_type_comes_back_when_the_store_is_lost(
 
 
 @pytest.mark.formats("delta")
+@pytest.mark.local
 def test_other_engines_see_a_default_only_while_there_is_one(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64, c string", guard=False)
     table.alter().set_default("c", "'a'").commit()
@@ -81,6 +83,7 @@ def test_a_backfill_needs_a_default(lake: lw.Lake, table_format: str) -> None:
 
 
 @pytest.mark.formats("delta")
+@pytest.mark.local
 def test_a_default_that_must_be_computed_is_left_to_spark(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64, at timestamp", guard=False)
     table.alter().set_default("at", "TIMESTAMP '2026-01-31 10:00:00Z'").commit()

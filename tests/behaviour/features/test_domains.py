@@ -32,6 +32,7 @@ def _clustered(place: Path) -> Path:
     return Log(place).start(ID_NAME, *domains, protocol=_PROTOCOL).root
 
 
+@pytest.mark.local
 def test_a_clustered_table_is_written_and_stays_clustered(lake: lw.Lake, tmp_path: Path) -> None:
     table = lake.adopt("t", _clustered(tmp_path / "made"))
     table.alter().set_property("delta.checkpointInterval", "2").commit()

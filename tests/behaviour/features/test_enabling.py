@@ -40,6 +40,7 @@ def _by_sql(lake: lw.Lake, table: str, feature: str) -> None:
 
 @pytest.mark.parametrize("way", [_by_name, _by_property, _by_sql])
 @pytest.mark.parametrize("feature", _FEATURES)
+@pytest.mark.local
 def test_a_feature_is_enabled(
     shared_lake: lw.Lake, name: str, feature: str, way: Callable[[lw.Lake, str, str], None]
 ) -> None:

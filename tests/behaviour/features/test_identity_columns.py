@@ -53,6 +53,7 @@ def test_new_rows_count_on_whatever_adds_them(lake: lw.Lake) -> None:
     check_lake(lake, ["t"])
 
 
+@pytest.mark.local
 def test_the_mark_is_published_and_is_no_change_of_the_schema(lake: lw.Lake) -> None:
     table = lake.create("t", _COLUMNS)
     assert "identityColumns" in published(table, "protocol")[-1]["writerFeatures"]
@@ -85,6 +86,7 @@ def test_values_that_data_brings(lake: lw.Lake) -> None:
     assert (rows["d"], rows["f"]) == (35, 40)
 
 
+@pytest.mark.local
 def test_values_count_downwards(lake: lw.Lake) -> None:
     table = lake.create(
         "t", "id bigint generated always as identity (start with 1 increment by -2), name string"
@@ -95,6 +97,7 @@ def test_values_count_downwards(lake: lw.Lake) -> None:
     assert _mark(table) == -3
 
 
+@pytest.mark.local
 def test_a_transaction_that_fails_leaves_a_gap_and_no_value_twice(lake: lw.Lake) -> None:
     table = lake.create("t", _COLUMNS)
     tx = lake.transaction()
@@ -201,6 +204,7 @@ def test_a_renamed_table_publishes_what_was_owed_before(lake: lw.Lake) -> None:
     assert lake.doctor().healthy
 
 
+@pytest.mark.local
 def test_the_series_goes_on_when_the_store_is_lost(lake: lw.Lake) -> None:
     table = lake.create("t", _OWN)
     table.append([{"name": "a"}, {"name": "b"}])
@@ -240,6 +244,7 @@ def test_the_series_of_a_dropped_column_goes_on_when_the_column_is_restored(
     assert sorted(again.to_arrow()["id"].to_pylist()) == [1, 2, 4]
 
 
+@pytest.mark.local
 def test_the_mark_of_a_column_that_another_writer_drops_is_kept(
     lake: lw.Lake, tmp_path: Path
 ) -> None:
@@ -276,6 +281,7 @@ def test_a_definition_of_an_older_version_is_not_written(
             append(again, "t", [{"name": "b"}])
 
 
+@pytest.mark.local
 def test_a_table_and_its_rows_in_one_transaction(lake: lw.Lake) -> None:
     with lake.transaction() as tx:
         tx.sql(f"CREATE TABLE t ({_OWN})")

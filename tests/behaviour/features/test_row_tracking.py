@@ -19,6 +19,7 @@ def _rows(start: int, end: int) -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize("mapping", ["none", "id"])
+@pytest.mark.local
 def test_rows_keep_their_ids_through_updates_deletes_and_merges(
     lake: lw.Lake, mapping: str
 ) -> None:
@@ -49,6 +50,7 @@ def test_rows_keep_their_ids_through_updates_deletes_and_merges(
     assert row_ids(table) == {n: i for n, i in found.items() if n != 3}
 
 
+@pytest.mark.local
 def test_rows_that_a_transaction_adds_and_changes_get_ids_once(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64, n int64", properties=_TRACKED)
     with lake.transaction() as tx:
@@ -58,6 +60,7 @@ def test_rows_that_a_transaction_adds_and_changes_get_ids_once(lake: lw.Lake) ->
     assert sorted(i for i, _ in row_ids(table).values()) == list(range(6))
 
 
+@pytest.mark.local
 def test_a_mapped_table_with_renamed_columns_keeps_the_ids(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64, n int64", properties=_TRACKED)
     table.append(_rows(0, 4))
@@ -68,6 +71,7 @@ def test_a_mapped_table_with_renamed_columns_keeps_the_ids(lake: lw.Lake) -> Non
     assert table.to_arrow(where="m = 5")["id"].to_pylist() == [2]
 
 
+@pytest.mark.local
 def test_enabling_gives_ids_to_the_rows_that_are_there(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64, n int64")
     table.append(_rows(0, 3))
@@ -96,6 +100,7 @@ def test_rows_are_not_written_in_the_transaction_that_gives_ids(lake: lw.Lake) -
     assert table.version == 1
 
 
+@pytest.mark.local
 def test_an_append_that_began_before_gets_ids(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64, n int64")
     table.append(_rows(0, 3))
@@ -106,6 +111,7 @@ def test_an_append_that_began_before_gets_ids(lake: lw.Lake) -> None:
     assert sorted(i for i, _ in row_ids(table).values()) == list(range(5))
 
 
+@pytest.mark.local
 def test_deletion_vectors_and_ids_go_together(lake: lw.Lake) -> None:
     policy = {"merge_on_read": True, "merge_on_read_fraction": 1}
     table = lake.create("t", "id int64, n int64", properties=_TRACKED, policy=policy)
@@ -128,6 +134,7 @@ def row_ids_of(table: lw.Table, path: str) -> list[int]:
     return found
 
 
+@pytest.mark.local
 def test_a_clone_goes_on_above_the_ids_of_its_files(lake: lw.Lake) -> None:
     table = lake.create("t", "id int64, n int64", properties=_TRACKED)
     table.append(_rows(0, 4))

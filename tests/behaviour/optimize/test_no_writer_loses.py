@@ -190,6 +190,7 @@ def test_unique_keys_hold_across_a_compaction(shared_lake: lw.Lake, name: str) -
 
 
 @pytest.mark.formats("delta")
+@pytest.mark.local
 def test_a_compaction_writes_no_change_rows(shared_lake: lw.Lake, name: str) -> None:
     feed = {"delta.enableChangeDataFeed": "true"}
     table = _TABLE.options(properties=feed).make(shared_lake, name)

@@ -188,6 +188,7 @@ def test_a_budget_stops_between_units_and_the_next_run_goes_on(
     ],
     ids=str,
 )
+@pytest.mark.representative
 def test_bad_input_is_refused_and_nothing_changes(
     shared_lake: lw.Lake, name: str, given: dict[str, Any], message: str
 ) -> None:

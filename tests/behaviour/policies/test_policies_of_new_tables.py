@@ -94,6 +94,7 @@ def test_a_key_that_rows_violate_refuses_a_policy(shared_lake: lw.Lake, space: s
 
 @pytest.mark.before_the_store
 @pytest.mark.formats("delta")
+@pytest.mark.local
 def test_clones_and_migrated_files_are_checked(
     shared_lake: lw.Lake, space: str, new_name: Callable[[], str], tmp_path: Path
 ) -> None:

@@ -172,6 +172,7 @@ def test_a_restore_that_is_rolled_back_deletes_nothing(shop: lw.Lake) -> None:
     assert _rows(shop, "orders") == BEGUN
 
 
+@pytest.mark.local
 def test_if_a_file_is_gone_nothing_changes_and_the_oldest_version_is_named(
     shop: lw.Lake,
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_restore_that_breaks_a_foreign_key_is_refused(lake: lw.Lake, table_for
     assert (lake.table("people").count(), lake.table("orders").count()) == (1, 0)
 
 
+@pytest.mark.local
 def test_a_vacuumed_version_is_not_restored_and_the_oldest_is_named(
     lake: lw.Lake, table_format: str
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_vacuumed_version_is_not_restored_and_the_oldest_is_named(
     assert lake.doctor().findings == ()
 
 
+@pytest.mark.local
 def test_tables_that_are_not_restored_may_be_vacuumed(lake: lw.Lake, table_format: str) -> None:
     for name in ("a", "b"):
         lake.create(name, {"id": "int64"}, format=table_format)
@@ -230,6 +232,7 @@ def test_tables_that_are_not_restored_may_be_vacuumed(lake: lw.Lake, table_forma
     assert lake.restore(at=then, dry_run=True).skipped == (("b", "dropped since"),)
 
 
+@pytest.mark.local
 def test_an_undo_whose_files_are_vacuumed_changes_nothing_and_names_the_oldest(
     lake: lw.Lake, table_format: str
 ) -> None:

@@ -492,6 +492,7 @@ def test_tables_whose_names_are_joined_alike_are_different_views(lake: lw.Lake) 
 
 
 @both_engines
+@pytest.mark.local
 def test_all_versions_of_a_table_in_a_query_are_held(lake_target: LakeTarget, engine: str) -> None:
     with lake_target.open() as lake, lake_target.open() as other:
         lake.create("t", "id int64").append([{"id": 1}])

@@ -208,6 +208,7 @@ def test_a_tag_of_a_dropped_table_still_reads(tagged: lw.Lake) -> None:
 
 
 @pytest.mark.formats("iceberg")
+@pytest.mark.local
 def test_iceberg_readers_find_the_tag_and_the_lake_goes_on(tagged: lw.Lake) -> None:
     table = tagged.table("items")
 

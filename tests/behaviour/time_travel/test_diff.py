@@ -54,6 +54,7 @@ def test_a_diff_needs_versions_that_exist(table: lw.Table) -> None:
         table.diff(-1, 1)
 
 
+@pytest.mark.local
 def test_a_diff_of_rows_with_a_vacuumed_version_names_versions_that_can_be_read(
     table: lw.Table,
 ) -> None:

@@ -87,6 +87,7 @@ def test_totals_and_pages_of_a_large_diff_read_no_other_files(
         assert made.call_count == 3
 
 
+@pytest.mark.local
 def test_a_large_diff_of_vacuumed_versions_says_so_and_a_small_one_is_kept(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import lakeward as lw
 OWN = {"job": "nightly", "ordering-keys": "id, day", "Team.cost_center": "ü 'quoted'"}
 
 
+@pytest.mark.local
 def test_properties_are_in_the_history_and_in_the_published_files(
     lake: lw.Lake, table_format: str
 ) -> None:
