@@ -85,6 +85,9 @@ _BEFORE = Statement(
     """SELECT table_id FROM lakeward_head WHERE location = :location AND table_id < :table_id
     ORDER BY table_id"""
 )
+_LAST = Statement(
+    "SELECT table_id FROM lakeward_head WHERE location = :location ORDER BY table_id DESC LIMIT 1"
+)
 # The position of the drop stays: the next transaction must get a later one.
 _UNDROP = Statement("UPDATE lakeward_head SET dropped_ms = NULL WHERE table_id = :id")
 _SET_POLICY = Statement("UPDATE lakeward_head SET policy_id = :new WHERE table_id = :id")
@@ -323,6 +326,12 @@ def has_heir(session: Session, head: Head) -> bool:
     """Return whether another table was adopted later at the location of this dropped table."""
     params = {"location": head.location, "table_id": head.table_id}
     return session.row(_HEIR, params) is not None
+
+
+def last_at_location(session: Session, location: str) -> int | None:
+    """Return the id of the table, dropped or not, that had a location last; None if none had."""
+    row = session.row(_LAST, {"location": location})
+    return None if row is None else int(row[0])
 
 
 def before_at_location(session: Session, head: Head) -> list[int]:

@@ -15,6 +15,7 @@ from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import promise, retired
 from lakeward.model.commit import Head
+from lakeward.model.file import LIVE
 
 _RANGES = Statement(
     """SELECT from_version, until_version FROM lakeward_retired WHERE table_id = :table_id
@@ -36,6 +37,7 @@ _PROMISE = Statement(
     """SELECT kept_from, pruned_to, cleaned_to FROM lakeward_promise
     WHERE table_id = :table_id"""
 )
+_FORGOTTEN = Statement("SELECT table_id FROM lakeward_promise WHERE pruned_to = :live")
 _DELETE_PROMISE = Statement("DELETE FROM lakeward_promise WHERE table_id = :table_id")
 _INSERT_PROMISE = insertion(promise, "")
 
@@ -118,6 +120,11 @@ def pruned_to(session: Session, table_id: int) -> int:
     A vacuum that runs or was killed may have deleted rows of later versions: see `check_complete`.
     """
     return _promise(session, table_id)["pruned_to"]
+
+
+def forgotten(session: Session) -> set[int]:
+    """Return the ids of dropped tables whose files were all deleted by a vacuum that completed."""
+    return {row[0] for row in session.rows(_FORGOTTEN, {"live": LIVE})}
 
 
 def cleaned_to(session: Session, table_id: int) -> int:

@@ -19,11 +19,11 @@ from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import mark_in, marks
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.registry import publishers
-from lakeward.log import branches, heads, integrity, reach, transactions, unrecorded
+from lakeward.log import branches, integrity, reach, transactions, unrecorded
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
 from lakeward.maintain.doctor.file_checks import vector_paths
-from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped
+from lakeward.maintain.vacuum.kept import Kept
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.file import LIVE, is_full
 from lakeward.storage.base import Storage, StoredFile
@@ -189,11 +189,10 @@ def _unneeded(
         keep(held)
         _take_all(inside, over, old, set())
     keep(reach.full_paths_of_others(session, head.table_id))
-    for earlier in heads.before_at_location(session, head):
+    for earlier, versions in kept.earlier.items():
         # Tags, clones and branches of a dropped table hold files that this one took over.
-        versions = kept_of_dropped(context, session, earlier).held
         for rows in reach.old_paths(session, earlier, LIVE) if versions else ():
-            keep(_divided(rows, versions)[0])
+            keep(_divided(rows, sorted(versions))[0])
     for publisher in publishers(head):
         paths = publisher.files_of_refs(context, head, refs)
         keep((path, None) for path in paths)

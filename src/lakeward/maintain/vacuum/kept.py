@@ -7,12 +7,13 @@ pin holds. The newest version is always kept, unless the table was dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.formats.registry import publishers
-from lakeward.log import branches, commits, pins, tags, transactions
+from lakeward.log import branches, commits, heads, pins, tags, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.file import LIVE
@@ -29,15 +30,19 @@ class Kept:
         kept_from: This version and all later ones are kept; `LIVE` for none.
         held: Older versions that are kept, sorted.
         why: What holds versions, for people.
+        earlier: Versions that are held of dropped tables at the same location, by table id.
     """
 
     kept_from: int
     held: tuple[int, ...]
     why: tuple[str, ...] = ()
+    earlier: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def covers(self, other: Kept) -> bool:
         """Return whether all versions that `other` keeps are kept here too."""
         if other.kept_from < self.kept_from:
+            return False
+        if not all(held <= self.earlier.get(i, set()) for i, held in other.earlier.items()):
             return False
         own = set(self.held)
         return all(v >= self.kept_from or v in own for v in other.held)
@@ -63,15 +68,14 @@ def kept_versions(
         why.append(f"an open transaction may read version {seen}")
     held, reasons = held_versions(context, session, head.table_id, now)
     below = tuple(sorted(v for v in held if v < kept_from))
-    return Kept(kept_from, below, (*why, *reasons))
+    return Kept(kept_from, below, (*why, *reasons), _of_earlier(context, session, head, now))
 
 
-def kept_of_dropped(
-    context: LakeContext, session: Session, table_id: int, now: int | None = None
-) -> Kept:
+def kept_of_dropped(context: LakeContext, session: Session, head: Head, now: int) -> Kept:
     """Return the versions of a dropped table that are still held; `now` as in `kept_versions`."""
-    held, reasons = held_versions(context, session, table_id, now)
-    return Kept(LIVE, tuple(sorted(held)), tuple(reasons))
+    held, reasons = held_versions(context, session, head.table_id, now)
+    earlier = _of_earlier(context, session, head, now)
+    return Kept(LIVE, tuple(sorted(held)), tuple(reasons), earlier)
 
 
 def may_be_read(session: Session, dropped_ms: int) -> bool:
@@ -81,12 +85,11 @@ def may_be_read(session: Session, dropped_ms: int) -> bool:
 
 
 def held_versions(
-    context: LakeContext, session: Session, table_id: int, now: int | None = None
+    context: LakeContext, session: Session, table_id: int, now: int
 ) -> tuple[set[int], list[str]]:
     """Return the single versions that are held, and descriptions of what holds them."""
     # A clock that was set forward must not end the pins of readers at work.
-    clock = context.database.clock_ms(session)
-    now = clock if now is None else min(clock, now)
+    now = min(context.database.clock_ms(session), now)
     found = {
         "tags hold": tags.held_versions(session, table_id),
         "branches and clones use": branches.held_versions(session, table_id),
@@ -94,6 +97,14 @@ def held_versions(
     }
     reasons = [f"{who} {_some(versions)}" for who, versions in found.items() if versions]
     return set().union(*found.values()), reasons
+
+
+def _of_earlier(
+    context: LakeContext, session: Session, head: Head, now: int
+) -> dict[int, frozenset[int]]:
+    """Return the held versions of dropped tables whose files a table took over, by table id."""
+    before = heads.before_at_location(session, head)
+    return {i: frozenset(held_versions(context, session, i, now)[0]) for i in before}
 
 
 def _seen_by_open_transactions(session: Session, table_id: int) -> int | None:

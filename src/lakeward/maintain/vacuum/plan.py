@@ -196,10 +196,10 @@ def plan_dropped(
     rows = {name: found[name] for name in found.keys() - set(metadata)}
     with context.database.read() as session:
         known = (head, dropped_ms) in heads.dropped(session)
-        if not known or may_be_read(session, dropped_ms):
-            # It came back meanwhile; if it was dropped again, its grace period began again.
+        if not known or may_be_read(session, dropped_ms) or heads.has_heir(session, head):
+            # It came back or was adopted meanwhile; after another drop, its grace period is longer.
             return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms)
-        kept = kept_of_dropped(context, session, head.table_id, clock.versions_ms)
+        kept = kept_of_dropped(context, session, head, clock.versions_ms)
         plan = _planned(context, session, head, kept, rows, limits, clock, {})
         if not kept.held:
             plan = replace(plan, unpruned=retired.pruned_to(session, head.table_id) < LIVE)

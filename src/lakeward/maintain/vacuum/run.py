@@ -193,14 +193,15 @@ class _Settled:
         context, table_id = self.context, plan.head.table_id
         with context.database.write() as session:
             context.check_bound(session)
-            earlier = heads.before_at_location(session, plan.head)
-            for dropped_id in earlier:
+            for dropped_id in heads.before_at_location(session, plan.head):
                 heads.lock_ever(session, dropped_id)
             head, dropped_ms = heads.lock_ever(session, table_id)
             if dropped_ms != plan.dropped_ms:
                 # Dropped, brought back, or both: its grace period begins again.
                 raise _changed(head)
-            if dropped_ms is not None and may_be_read(session, dropped_ms):
+            if dropped_ms is not None and (
+                may_be_read(session, dropped_ms) or heads.has_heir(session, head)
+            ):
                 raise _changed(head)
             if dropped_ms is None:
                 head = take_over_or_refuse(context, session, head)
@@ -214,9 +215,8 @@ class _Settled:
             if not plan.sizes.keys().isdisjoint(added):
                 # A restore, or a transaction that adds files by their paths, needs them again.
                 raise _changed(head)
-            for dropped_id in earlier:
-                held = kept_of_dropped(context, session, dropped_id).held
-                lost = reach.retired_ranges(session, dropped_id, LIVE, held)
+            for dropped_id, held in plan.kept.earlier.items():
+                lost = reach.retired_ranges(session, dropped_id, LIVE, sorted(held))
                 retired.retire(session, dropped_id, lost)
             lost = reach.retired_ranges(session, table_id, plan.kept.kept_from, plan.kept.held)
             if dropped_ms is not None and not plan.kept.held:
@@ -235,7 +235,7 @@ class _Settled:
             # Others committed since the head was locked.
             raise _changed(head)
         if dropped_ms is not None:
-            return kept_of_dropped(context, session, head.table_id, self.clock.versions_ms)
+            return kept_of_dropped(context, session, head, self.clock.versions_ms)
         cutoff = cutoff_ms(context, session, head, self.limits, self.clock.versions_ms)
         return kept_versions(context, session, head, cutoff, self.clock.versions_ms)
 

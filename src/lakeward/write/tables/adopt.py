@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound
+from lakeward.errors import AlreadyExists, Conflict, InvalidInput, TableNotFound
 from lakeward.formats.adoption import Adoption
 from lakeward.formats.base import Format
 from lakeward.formats.places import table_location
 from lakeward.formats.registry import FORMATS, format_of
-from lakeward.log import audit, heads
+from lakeward.log import audit, heads, retired
 from lakeward.log import catalog as own_catalog
 from lakeward.log.database import Session
 from lakeward.model import arguments
@@ -84,8 +84,16 @@ def adopt_from(
     action: str = _ADOPTED,
 ) -> Head:
     """Adopt a table whose format and source (see `Format.find`) are known."""
+    with context.database.read() as session:
+        forgotten = retired.forgotten(session)
     found = kind.read_table(context, name, source, take_over=take_over)
-    head = _insert(context, name, kind, found, drift=drift, note=note, action=action)
+
+    def check(session: Session) -> None:
+        _check_not_vacuumed(context, session, found.location, forgotten)
+        if note is not None:
+            note(session)
+
+    head = _insert(context, name, kind, found, drift=drift, note=check, action=action)
     return _guard(context, head) if guard and not found.guarded else head
 
 
@@ -140,14 +148,13 @@ def _insert(
     found: Adoption,
     *,
     drift: str,
-    note: Callable[[Session], None] | None,
+    note: Callable[[Session], None],
     action: str,
 ) -> Head:
     """Insert a table with its whole history in one database transaction; return its head."""
     with context.database.write() as session:
         context.check_bound(session)
-        if note is not None:
-            note(session)
+        note(session)
         return insert_adopted(context, session, name, kind, found, drift=drift, action=action)
 
 
@@ -204,6 +211,26 @@ def insert_adopted(
     )
     heads.advance(session, head)
     return head
+
+
+def _check_not_vacuumed(
+    context: LakeContext, session: Session, location: str, forgotten: Collection[int]
+) -> None:
+    """Raise `Conflict` if vacuum may delete, or has deleted, files of the table that was read.
+
+    That is so if the dropped table whose place it takes was retired. If that one was `forgotten`
+    before the table was read, its files were gone by then, and the table is another one.
+    """
+    last_id = heads.last_at_location(session, location)
+    if last_id is None or last_id in forgotten:
+        return
+    # Vacuum holds this lock while it retires versions.
+    last, _ = heads.lock_ever(session, last_id)
+    if retired.is_retired(session, last_id, last.version):
+        place = context.storage.uri(location)
+        what = f"Vacuum deletes the files of the dropped table {last.name} at {place}."
+        hint = "Nothing was adopted. A new table can be adopted there once lake.vacuum() is done."
+        raise Conflict(what, hint=hint, table=str(last.name), location=place)
 
 
 def _check_free(context: LakeContext, session: Session, location: str) -> None:
