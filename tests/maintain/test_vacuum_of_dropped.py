@@ -15,8 +15,9 @@ from lakeward.errors import AlreadyExists, Conflict, LakewardError
 from lakeward.formats.base import Format
 from lakeward.formats.registry import format_named
 from lakeward.log import retired
+from tests.behaviour.iceberg.strangers import Stranger
 from tests.maintain.test_vacuum import ALL, grown
-from tests.maintain.test_vacuum_hostile import BOTH, DELTA, when
+from tests.maintain.test_vacuum_hostile import BOTH, DELTA, ICEBERG, when
 from tests.support.s3 import on_disk
 
 
@@ -173,6 +174,27 @@ def test_a_version_of_a_dropped_table_that_is_held_after_the_plan_of_its_heir_is
     assert cut.table("t").to_arrow().to_pylist() == [{"n": 1}]
     for pin in pinned:
         pin.__exit__(None, None, None)
+
+
+@ICEBERG
+def test_a_ref_of_another_engine_is_kept_while_a_dropped_table_can_come_back(
+    lake: lw.Lake, stranger: Stranger
+) -> None:
+    grown(lake)
+    theirs = stranger.table("t")
+    theirs.manage_snapshots().create_tag(theirs.snapshots()[1].snapshot_id, "theirs").commit()
+    lake.table("t").append([{"n": 9}])
+    lake.tag("ours")
+    lake.drop("t")
+
+    lake.vacuum(**ALL)
+
+    lake.undrop("t")
+    assert stranger.table("t").scan().use_ref("theirs").to_arrow().to_pylist() == [{"n": 1}]
+    lake.untag("ours")
+    lake.drop("t")
+    lake.vacuum(**ALL)
+    assert not list(on_disk(lake.warehouse).rglob("*.parquet")), "nothing holds the table"
 
 
 @DELTA

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput
+from lakeward.errors import CorruptTable, InvalidInput
 from lakeward.formats.policy import settings
 from lakeward.formats.properties import retention_ms
 from lakeward.formats.registry import publishers
@@ -200,7 +200,8 @@ def plan_dropped(
             # It came back or was adopted meanwhile; after another drop, its grace period is longer.
             return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms)
         kept = kept_of_dropped(context, session, head, clock.versions_ms)
-        plan = _planned(context, session, head, kept, rows, limits, clock, {})
+        refs = _refs_of_dropped(context, session, head) if kept.held else {}
+        plan = _planned(context, session, head, kept, rows, limits, clock, refs)
         if not kept.held:
             plan = replace(plan, unpruned=retired.pruned_to(session, head.table_id) < LIVE)
     if kept.held:
@@ -215,6 +216,15 @@ def plan_dropped(
         sizes={**plan.sizes, **chosen},
         young=plan.young + young,
     )
+
+
+def _refs_of_dropped(context: LakeContext, session: Session, head: Head) -> dict[str, int]:
+    """Return the refs of other engines that come back if the table is restored."""
+    try:
+        return foreign_refs(context, session, head)
+    except CorruptTable:
+        # Its metadata is gone, and the refs with it.
+        return {}
 
 
 def _planned(
