@@ -16,7 +16,7 @@ from lakeward.formats.base import Format
 from lakeward.formats.registry import format_named
 from lakeward.log import retired
 from tests.behaviour.iceberg.strangers import Stranger
-from tests.maintain.test_vacuum import ALL, grown
+from tests.maintain.test_vacuum import ALL, data_files, grown
 from tests.maintain.test_vacuum_hostile import BOTH, DELTA, ICEBERG, when
 from tests.support.s3 import on_disk
 
@@ -195,6 +195,46 @@ def test_a_ref_of_another_engine_is_kept_while_a_dropped_table_can_come_back(
     lake.drop("t")
     lake.vacuum(**ALL)
     assert not list(on_disk(lake.warehouse).rglob("*.parquet")), "nothing holds the table"
+
+
+@BOTH
+@pytest.mark.parametrize("writes", [0, 1, 6])
+def test_a_dropped_table_that_another_lake_took_over_keeps_its_files(
+    lake: lw.Lake, tmp_path: Path, writes: int
+) -> None:
+    mine = grown(lake, name="mine")
+    place = _dropped(lake)
+    with lw.open(tmp_path / "other", warehouse=tmp_path / "apart") as other:
+        taken = other.adopt("theirs", place, take_over=True)
+        for n in range(writes):
+            taken.append([{"n": 10 + n}])
+        if writes > 1:
+            # What shows the adoption need not stay.
+            other.checkpoint()
+            taken.expire(retention="0s", force=True)
+        expected = taken.count()
+
+        done = lake.vacuum(**ALL)
+
+        assert len(data_files(lake, "mine")) == 1, "other tables are vacuumed"
+        assert mine.to_arrow().to_pylist() == [{"n": 3}]
+        (note,) = [n for n in done.plan.notes if n.startswith("t:")]
+        assert "another lake" in note
+        assert place in note
+        assert taken.to_arrow().num_rows == expected
+        assert other.doctor().healthy
+
+
+@BOTH
+def test_a_dropped_table_that_another_lake_takes_over_after_the_plan_keeps_its_files(
+    lake: lw.Lake, tmp_path: Path
+) -> None:
+    place = _dropped(lake)
+    with lw.open(tmp_path / "other", warehouse=tmp_path / "apart") as other:
+        with when("vacuum.planned", lambda: other.adopt("theirs", place, take_over=True)):
+            lake.vacuum(**ALL)
+
+        assert other.table("theirs").to_arrow().num_rows == 3
 
 
 @DELTA

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from lakeward.log.database import Session
 from lakeward.model.history import TableHistory
+
+ADOPT_TABLE: Final = "ADOPT TABLE"
+"""The operation of the commit by which a lake adopts a table, and the action in its audit trail."""
 
 
 @dataclass(frozen=True, slots=True)

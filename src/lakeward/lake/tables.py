@@ -111,7 +111,7 @@ class Tables:
                 cannot be in one transaction with other tables.
             drift: If others can write the table, `adopt` their commits or `refuse` them.
             take_over: Adopt a table that belongs to another lake, because that lake no longer
-                exists.
+                exists, or has dropped the table. Unless `guard` is False, this commits to it.
             format: `delta` or `iceberg`, if the location has both.
             catalog: The Iceberg catalog that has the table, as properties for pyiceberg: `{"type":
                 "sql", "uri": ...}`. It is only read, never changed. `"lakeward"` is the lake's own
@@ -121,6 +121,8 @@ class Tables:
         Raises:
             TableNotFound: There is no table.
             AlreadyExists: The lake has the table already, or it belongs to another lake.
+            Conflict: Vacuum deletes the files of a dropped table of the lake at this location.
+                Nothing was adopted.
             CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
             UnsupportedFeature: The table uses a feature that Lakeward cannot read. Nothing was
                 changed.

@@ -242,7 +242,8 @@ def test_an_adopted_table_comes_version_by_version(both: lw.Lake) -> None:
     both.adopt("again", location, take_over=True)
 
     adopted = list(both.changes())[before:]
-    assert [c.tables["again"].version for c in adopted] == [0, 1, 2]
+    assert [c.tables["again"].version for c in adopted] == [0, 1, 2, 3]
+    assert both.table("again").history(limit=1)[0].operation == "ADOPT TABLE"
 
 
 def test_the_id_by_which_a_consumer_knows_its_transactions_cannot_be_replaced(

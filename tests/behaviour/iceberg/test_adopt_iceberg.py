@@ -220,7 +220,7 @@ def test_a_table_of_another_lake_is_taken_over_only_when_asked_to(
         one_lake.adopt(name, place)
 
     taken = one_lake.adopt(name, place, take_over=True)
-    assert every_version(taken) == [[], [1]]
+    assert every_version(taken) == [[], [1], [1]], "the newest version is the adoption"
     append(one_lake, name, rows(2))
     assert agree(one_stranger, taken) == 2
 

@@ -37,6 +37,7 @@ from lakeward.formats.delta.published_files import (
     publish_range,
     put,
 )
+from lakeward.formats.delta.taken_over import taken_over
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.delta.vectors import vector_path
 from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
@@ -218,6 +219,10 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaNumbers, DeltaDefinitions, DeltaAl
         """Return the commit file of the version after the head, if there is one."""
         path = commit_path(head.location, head.version + 1)
         return path if context.storage.exists(path) else None
+
+    def taken_over(self, context: LakeContext, head: Head) -> str | None:
+        """Return a later commit, unless it may be one of the lake."""
+        return taken_over(context.storage, head)
 
     def old_metadata(
         self, context: LakeContext, session: Session, head: Head, before_ms: int

@@ -50,6 +50,7 @@ from lakeward.formats.iceberg.publication import Next, first_files, following
 from lakeward.formats.iceberg.restoring import returning
 from lakeward.formats.iceberg.row_ids import row_ids
 from lakeward.formats.iceberg.summary import ANCHOR, COUNTED, SEQUENCE, SNAPSHOT_ID, VERSION
+from lakeward.formats.iceberg.taken_over import taken_over
 from lakeward.log import branches, catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
 from lakeward.log.database import Session
@@ -140,6 +141,10 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
     def unknown_commit(self, context: LakeContext, session: Session, head: Head) -> str | None:
         """Return a later document of a Lakeward transaction that the store does not have."""
         return later_document(context, session, head)
+
+    def taken_over(self, context: LakeContext, head: Head) -> str | None:
+        """Return a later document that another lake wrote."""
+        return taken_over(context, head)
 
     def foreign_refs(self, context: LakeContext, session: Session, head: Head) -> dict[str, int]:
         """Return all refs of the document but `main` and the lake's own tags."""

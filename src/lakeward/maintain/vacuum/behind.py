@@ -31,14 +31,16 @@ _LOOKS: Final = 10
 def check_lake_not_behind(context: LakeContext) -> None:
     """Raise `StoreError` if the warehouse has a version or a table that is not in the store."""
     with context.database.read() as session:
-        known = heads.all_heads(session) + [head for head, _ in heads.dropped(session)]
+        dropped = [
+            head
+            for head, _ in heads.dropped(session)
+            if not heads.has_heir(session, head) and taken_over(context, head) is None
+        ]
         suspects = [
             head
-            for head in known
+            for head in heads.all_heads(session) + dropped
             # Others may commit to an open table; `follow` checks such a table.
-            if head.guarded
-            and not heads.has_heir(session, head)
-            and unknown_commit(context, session, head) is not None
+            if head.guarded and unknown_commit(context, session, head) is not None
         ]
         locations = set(integrity.other_locations(session, 0))
     for head in suspects:
@@ -70,6 +72,12 @@ def check_not_behind(context: LakeContext, session: Session, head: Head) -> None
 def unknown_commit(context: LakeContext, session: Session, head: Head) -> str | None:
     """Return a published file of a version that is not in the store, or None."""
     found = (p.unknown_commit(context, session, head) for p in publishers(head))
+    return next((path for path in found if path is not None), None)
+
+
+def taken_over(context: LakeContext, head: Head) -> str | None:
+    """Return a published file by which another lake or engine uses a dropped table, or None."""
+    found = (p.taken_over(context, head) for p in publishers(head))
     return next((path for path in found if path is not None), None)
 
 

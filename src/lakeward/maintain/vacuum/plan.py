@@ -13,6 +13,7 @@ from lakeward.formats.properties import retention_ms
 from lakeward.formats.registry import publishers
 from lakeward.log import heads, retired
 from lakeward.log.database import Session
+from lakeward.maintain.vacuum.behind import taken_over
 from lakeward.maintain.vacuum.files import Listed, Why, foreign_refs, listed, metadata_names, sort
 from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped, kept_versions, may_be_read
 from lakeward.model.clock import now_ms
@@ -90,6 +91,7 @@ class TablePlan:
         unknown: Files that are neither in the log nor of a transaction.
         refs: Tags and branches of other engines whose files are kept, with their snapshots.
         dropped_ms: When the table was dropped; None for a table of the lake.
+        taken_over: A file that another lake or engine wrote to the table since it was dropped.
         unpruned: Whether an earlier vacuum stopped before it deleted rows of the log.
     """
 
@@ -101,6 +103,7 @@ class TablePlan:
     unknown: tuple[str, ...] = ()
     refs: Mapping[str, int] = field(default_factory=dict)
     dropped_ms: int | None = None
+    taken_over: str | None = None
     unpruned: bool = False
 
     @property
@@ -137,6 +140,11 @@ class TablePlan:
         if self.refs:
             names = ", ".join(sorted(self.refs))
             yield f"{self.head.name}: other engines' tags and branches hold files: {names}."
+        if self.taken_over:
+            yield (
+                f"{self.head.name}: it was dropped, but another lake or engine wrote"
+                f" {self.taken_over}: its files are kept."
+            )
         if self.young:
             yield f"{self.head.name}: {self.young} files are too young to be deleted."
         if self.unknown:
@@ -199,6 +207,10 @@ def plan_dropped(
         if not known or may_be_read(session, dropped_ms) or heads.has_heir(session, head):
             # It came back or was adopted meanwhile; after another drop, its grace period is longer.
             return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms)
+        theirs = taken_over(context, head)
+        if theirs is not None:
+            place = context.storage.uri(theirs)
+            return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms, taken_over=place)
         kept = kept_of_dropped(context, session, head, clock.versions_ms)
         refs = _refs_of_dropped(context, session, head) if kept.held else {}
         plan = _planned(context, session, head, kept, rows, limits, clock, refs)

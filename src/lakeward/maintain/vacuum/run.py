@@ -26,6 +26,7 @@ from lakeward.maintain.jobs import Budget, Progress, run
 from lakeward.maintain.vacuum.behind import (
     check_lake_not_behind,
     check_not_behind,
+    taken_over,
     unknown_commit,
 )
 from lakeward.maintain.vacuum.dead import roll_back_dead
@@ -99,7 +100,8 @@ def dropped_are_due(context: LakeContext) -> bool:
     with context.database.read() as session:
         if not heads.dropped(session):
             return False
-    return bool(_over(context, Limits(), Clock.read(context)))
+    over = _over(context, Limits(), Clock.read(context))
+    return any(taken_over(context, head) is None for head, _ in over)
 
 
 def vacuum_dropped(context: LakeContext, seconds: float | None, *, dry_run: bool) -> Maintained:
@@ -139,24 +141,28 @@ def _over(context: LakeContext, limits: Limits, clock: Clock) -> list[tuple[Head
     with context.database.read() as session:
         for head, dropped_ms in heads.dropped(session):
             cutoff = cutoff_ms(context, session, head, limits, clock.versions_ms)
-            if dropped_ms <= cutoff and not _stays(context, session, head):
+            if dropped_ms <= cutoff and not _stays(session, head):
                 out.append((head, dropped_ms))
     return out
 
 
-def _stays(context: LakeContext, session: Session, head: Head) -> bool:
+def _stays(session: Session, head: Head) -> bool:
     """Return whether a dropped table has no files left, or its files must not be deleted.
 
-    They must not be if the table was adopted, if another table was adopted in its place, or if
-    others continued to write to it after it was dropped.
+    They must not be if the table was adopted, or if another table was adopted in its place.
     """
     if retired.pruned_to(session, head.table_id) == LIVE or heads.has_heir(session, head):
         return True
     first = commits.first_version(session, head.table_id)
     made = None if first is None else commits.one(session, head.table_id, first)
-    if made is None or made.info.adopted:
+    return made is None or made.info.adopted
+
+
+def _is_used(context: LakeContext, session: Session, head: Head, dropped_ms: int) -> bool:
+    """Return whether a dropped table may be read, or another table uses its files by now."""
+    if may_be_read(session, dropped_ms) or heads.has_heir(session, head):
         return True
-    return not head.guarded and unknown_commit(context, session, head) is not None
+    return taken_over(context, head) is not None
 
 
 @dataclass
@@ -199,9 +205,7 @@ class _Settled:
             if dropped_ms != plan.dropped_ms:
                 # Dropped, brought back, or both: its grace period begins again.
                 raise _changed(head)
-            if dropped_ms is not None and (
-                may_be_read(session, dropped_ms) or heads.has_heir(session, head)
-            ):
+            if dropped_ms is not None and _is_used(context, session, head, dropped_ms):
                 raise _changed(head)
             if dropped_ms is None:
                 head = take_over_or_refuse(context, session, head)

@@ -9,25 +9,29 @@ from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, Conflict, InvalidInput, TableNotFound
-from lakeward.formats.adoption import Adoption
-from lakeward.formats.base import Format
+from lakeward.formats.adoption import ADOPT_TABLE, Adoption
+from lakeward.formats.base import Format, Ratified
 from lakeward.formats.places import table_location
 from lakeward.formats.registry import FORMATS, format_of
-from lakeward.log import audit, heads, retired
+from lakeward.log import audit, heads, retired, transactions
 from lakeward.log import catalog as own_catalog
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
-from lakeward.model.commit import Head, new_transaction_id
+from lakeward.model.commit import Head, Isolation, TransactionState, new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.write.commit.new_table import own_info, register
 from lakeward.write.commit.open_table import commit_open
-from lakeward.write.commit.publications import checkpoint_if_due
-from lakeward.write.commit.ratify import timestamp_after
-from lakeward.write.commit.record import Draft, record_history
+from lakeward.write.commit.outcome import ratify_surely, recorded
+from lakeward.write.commit.publications import (
+    checkpoint_if_due,
+    publish_member,
+    take_over_or_refuse,
+)
+from lakeward.write.commit.ratify import Intent, timestamp_after
+from lakeward.write.commit.record import Draft, discarding, record, record_history
 
 DRIFT: Final = ("adopt", "refuse")
-_ADOPTED: Final = "ADOPT TABLE"
 
 
 def adopt(
@@ -41,7 +45,7 @@ def adopt(
     format: str | None = None,  # noqa: A002  the name users know
     catalog: Mapping[str, str] | str | None = None,
     note: Callable[[Session], None] | None = None,
-    action: str = _ADOPTED,
+    action: str = ADOPT_TABLE,
 ) -> Head:
     """Adopt an existing table into the lake; `Lake.adopt` documents the arguments and errors.
 
@@ -81,7 +85,7 @@ def adopt_from(
     drift: str = "adopt",
     take_over: bool = False,
     note: Callable[[Session], None] | None = None,
-    action: str = _ADOPTED,
+    action: str = ADOPT_TABLE,
 ) -> Head:
     """Adopt a table whose format and source (see `Format.find`) are known."""
     with context.database.read() as session:
@@ -94,7 +98,10 @@ def adopt_from(
             note(session)
 
     head = _insert(context, name, kind, found, drift=drift, note=check, action=action)
-    return _guard(context, head) if guard and not found.guarded else head
+    if not guard or (found.guarded and not take_over):
+        return head
+    # A lake that dropped this table, and vacuums it, sees this commit and keeps the files.
+    return _claim(context, head) if kind.always_guarded else _guard(context, head)
 
 
 def _find(context: LakeContext, location: str, wanted: str | None) -> tuple[Format, str]:
@@ -246,6 +253,31 @@ def _check_free(context: LakeContext, session: Session, location: str) -> None:
         raise AlreadyExists(what, hint=hint, table=str(around))
 
 
+def _claim(context: LakeContext, head: Head) -> Head:
+    """Commit the adoption of a table whose format needs no guard; return the new head."""
+
+    def once(context: LakeContext, intent: Intent) -> list[Ratified]:
+        own_id = intent.transaction_id
+        with discarding() as members, context.database.write() as session:
+            done = recorded(session, own_id)
+            if done:
+                # The commit succeeded, but its response was lost.
+                return done
+            locked = heads.lock(session, head.table_id, head.name)
+            current = take_over_or_refuse(context, session, locked)
+            register(context, session, own_id)
+            info = own_info(context, own_id, ADOPT_TABLE, {"guard": "true"})
+            draft = Draft(timestamp_after([current]), info, context.definition(session, current))
+            members.append(record(context, session, current, draft, []))
+            transactions.end(session, own_id, TransactionState.RATIFIED, draft.timestamp_ms)
+        return members
+
+    own = Intent(new_transaction_id(), Isolation.SNAPSHOT, message=None, attempts=1, changes=())
+    (member,) = ratify_surely(context, own, once)
+    publish_member(context, member)
+    return member.head
+
+
 def _guard(context: LakeContext, head: Head) -> Head:
     """Commit the guard like any commit to an open table, so that no foreign commit is lost."""
     transaction_id = new_transaction_id()
@@ -254,7 +286,7 @@ def _guard(context: LakeContext, head: Head) -> Head:
 
     def build(session: Session, current: Head) -> Draft:
         timestamp = timestamp_after([current])
-        info = own_info(context, transaction_id, "ADOPT TABLE", {"guard": "true"})
+        info = own_info(context, transaction_id, ADOPT_TABLE, {"guard": "true"})
         before = context.definition(session, current)
         heads.set_guarded(session, current.table_id, guarded=True)
         definition = format_of(head).guarded(before, current.version + 1, timestamp)
