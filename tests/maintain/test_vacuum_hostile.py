@@ -380,6 +380,27 @@ def test_what_tags_and_branches_of_other_engines_name_is_kept(
 
 
 @ICEBERG
+@pytest.mark.parametrize("kind", ["tag", "branch"])
+def test_a_ref_of_another_engine_with_the_name_of_a_tag_of_the_lake_is_kept(
+    lake: lw.Lake, stranger: Stranger, kind: str
+) -> None:
+    table = grown(lake)
+    lake.tag("close", at=table.at(version=1).timestamp)
+    theirs = stranger.table("t")
+    number = theirs.snapshots()[2].snapshot_id
+    with theirs.manage_snapshots() as manage:
+        manage.remove_tag("close")
+    manage = stranger.table("t").manage_snapshots()
+    (manage.create_tag if kind == "tag" else manage.create_branch)(number, "close").commit()
+
+    done = table.vacuum(**ALL, unknown=True)
+
+    assert stranger.table("t").scan().use_ref("close").to_arrow().to_pylist() == [{"n": 2}]
+    assert table.at(tag="close").to_arrow().to_pylist() == [{"n": 0}], "the lake's own tag"
+    assert any("other engines' tags and branches hold files: close" in n for n in done.plan.notes)
+
+
+@ICEBERG
 def test_a_ref_that_another_engine_makes_between_plan_and_deletion_is_kept(
     lake: lw.Lake, stranger: Stranger
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from lakeward.context import LakeContext
 from lakeward.formats.iceberg.listing import ManifestReader, relative
 from lakeward.formats.iceberg.metadata import document_of, reader
+from lakeward.formats.iceberg.tagging import snapshot_id
 from lakeward.log import tags
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
@@ -19,12 +20,18 @@ _MAIN = "main"
 
 
 def foreign_refs(context: LakeContext, session: Session, head: Head) -> dict[str, int]:
-    """Return the refs of a head's document that are not the lake's, with their snapshot ids."""
+    """Return the refs of a head's document that are not the lake's, with their snapshot ids.
+
+    A ref with the name of a tag of the lake, but of another snapshot, is another engine's.
+    """
     if head.pointer is None:
         return {}
-    own = {_MAIN, *tags.names_of(session, head.table_id)}
     refs = document_of(context, head).body.get("refs") or {}
-    return {name: int(ref["snapshot-id"]) for name, ref in refs.items() if name not in own}
+    found = {name: int(ref["snapshot-id"]) for name, ref in refs.items() if name != _MAIN}
+    for name, version in tags.names_of(session, head.table_id).items():
+        if name in found and found[name] == snapshot_id(session, head, version):
+            del found[name]
+    return found
 
 
 def files_of_refs(context: LakeContext, head: Head, refs: Mapping[str, int]) -> Iterator[str]:

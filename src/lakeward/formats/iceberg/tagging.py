@@ -52,7 +52,7 @@ def publish_tags(
             what = f"Table {head.name} has an Iceberg {kind} {name!r} already."
             hint = f"Choose another name, or drop the {kind} with the engine that made it."
             raise AlreadyExists(what, hint=hint, table=str(head.name), tag=name)
-        number = None if version is None else _snapshot(session, head, version)
+        number = None if version is None else snapshot_id(session, head, version)
         if number in listed:
             refs[name] = {"snapshot-id": number, "type": _TAG}
     if refs == before:
@@ -75,6 +75,7 @@ def publish_tags(
     return head
 
 
-def _snapshot(session: Session, head: Head, version: int) -> int | None:
+def snapshot_id(session: Session, head: Head, version: int) -> int | None:
+    """Return the id of the snapshot of a version; None if it has none."""
     found = commits.newest_with(session, head.table_id, version, SNAPSHOT_ID)
     return None if found is None else int(found)
