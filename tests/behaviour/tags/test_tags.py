@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.table import StaticTable
 
 import lakeward as lw
+from lakeward.context import context_of
 from lakeward.errors import (
     AlreadyExists,
     InvalidInput,
@@ -18,6 +22,7 @@ from lakeward.errors import (
     TransactionNotFound,
     VersionNotFound,
 )
+from lakeward.model import steps
 from tests.behaviour.lakes import append, ids
 from tests.support.iceberg import stranger_table
 
@@ -241,6 +246,43 @@ def test_a_ref_of_another_engine_is_not_taken(tagged: lw.Lake) -> None:
     assert [t.name for t in tagged.tags()] == ["2026-close"]
     tagged.tag("theirs", replace=True)
     assert tagged.doctor().findings == ()
+
+
+@pytest.mark.formats("iceberg")
+@pytest.mark.parametrize("change", ["tag", "untag"])
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_interrupt_at_the_end_of_a_tag_leaves_tables_that_work(
+    tagged: lw.Lake, monkeypatch: pytest.MonkeyPatch, change: str, *, committed: bool
+) -> None:
+    kind = type(context_of(tagged).database)
+    write, armed = kind.write, list[bool]()
+
+    @contextmanager
+    def interrupted(self: Any, **how: Any) -> Generator[Any]:
+        with write(self, **how) as session:
+            yield session
+            if armed and not committed:
+                armed.clear()
+                raise KeyboardInterrupt
+        if armed:
+            # Ctrl-C came while the store committed, and Python handles it afterwards.
+            armed.clear()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, "write", interrupted)
+    steps.observe(lambda step: armed.append(True) if step == "tag.inserted" else None)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tagged.tag("late") if change == "tag" else tagged.untag("2026-close")
+    finally:
+        steps.observe(None)
+
+    known = {t.name for t in tagged.tags()}
+    happened = known == ({"2026-close", "late"} if change == "tag" else set())
+    assert happened == committed
+    assert append(tagged, "items", {"id": [30]})
+    assert sorted(ids(tagged, "items")) == [10, 20, 30]
+    assert tagged.doctor().healthy
 
 
 def test_a_cut_has_the_names_that_tables_had_then(lake: lw.Lake, table_format: str) -> None:

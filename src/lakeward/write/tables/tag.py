@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import AlreadyExists, InvalidInput, InvalidName, OutcomeUnknown
+from lakeward.errors import AlreadyExists, InvalidInput, InvalidName, LakewardError, OutcomeUnknown
 from lakeward.formats.registry import publishers
 from lakeward.log import audit, heads, positions, retired, tags
 from lakeward.log.database import Session
@@ -96,20 +96,26 @@ class _Changed:
 @contextmanager
 def _locked(context: LakeContext) -> Iterator[tuple[Session, _Changed]]:
     """Yield a write session that excludes other tag changes; afterwards publish what changed."""
-    changed = _Changed()
+    changed, is_committing = _Changed(), False
     try:
         with context.database.write() as session:
             context.database.lock_schema(session)
             yield session, changed
-    except OutcomeUnknown:
-        raise
-    except BaseException:
-        with suppress(Exception):
-            context.storage.delete(changed.files)
+            is_committing = True
+    except BaseException as error:
+        # An interrupt may come after the commit. `expire` deletes the files if there was none.
+        if not is_committing or _is_refused(error):
+            with suppress(Exception):
+                context.storage.delete(changed.files)
         raise
     reach("tag.committed")
     for head in changed.heads:
         publications.publish_backlog(context, head)
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Return whether an error of a commit says that nothing was committed."""
+    return isinstance(error, LakewardError) and not isinstance(error, OutcomeUnknown)
 
 
 def _live_heads(
