@@ -321,6 +321,25 @@ def test_what_cannot_be_undone_says_why(shop: lw.Lake) -> None:
         shop.undo(by)
 
 
+@pytest.mark.local
+def test_a_transaction_whose_files_were_vacuumed_in_part_is_not_undone_in_part(
+    lake: lw.Lake, table_format: str
+) -> None:
+    columns = {"id": "int64", "k": "string"}
+    table = lake.create("t", columns, format=table_format, partition_by=["k"])
+    table.append([{"id": 0, "k": "z"}])
+    table.append([{"id": 1, "k": "a"}, {"id": 2, "k": "b"}])
+    wrong = table.history(limit=1)[0].transaction_id
+    table.delete(where="k = 'a'")
+    table.append([{"id": 3, "k": "q"}])
+    table.vacuum(retention="0s", force=True)
+
+    with pytest.raises(VersionNotFound, match="Version 2 of t was vacuumed"):
+        lake.undo(wrong)
+
+    assert sorted(ids(lake, "t")) == [0, 2, 3]
+
+
 def test_a_table_that_was_renamed_is_restored_by_its_name_now(shop: lw.Lake) -> None:
     shop.drop("items")
     shop.rename("orders", "items")

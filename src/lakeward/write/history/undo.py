@@ -29,13 +29,16 @@ def undoing(context: LakeContext, session: Session, head: Head, version: int) ->
     """Return the step that undoes a version of a table; the table is at the version of `head`.
 
     Raises `Conflict` if a later commit changed the same files or the same part of the definition,
-    `UnsupportedFeature` if the version created the table, `VersionNotFound` if a file is missing.
+    `UnsupportedFeature` if the version created the table, `VersionNotFound` if it or the version
+    before it was vacuumed, or a file is missing.
     """
     if version == 0 or commits.one(session, head.table_id, version - 1) is None:
         what = f"Version {version} of table {head.name} is its first: it cannot be undone."
         hint = f"lake.drop({str(head.name)!r}) takes the table away."
         raise UnsupportedFeature(what, hint=hint, table=str(head.name), version=version)
     check_readable(context, session, head, version - 1)
+    # The log may lack files that a vacuumed version added.
+    check_readable(context, session, head, version)
     gone = []
     for file in files.added_at(session, head.table_id, version):
         now = file if file.removed > head.version else _again(session, head, file)
