@@ -322,3 +322,42 @@ def test_a_tagged_version_is_read_and_restored_after_its_commits_are_deleted(
     assert table.to_arrow().to_pylist() == [{"n": 1}]
     assert stranger_rows(table.location) == rows_of(table.to_arrow())
     assert lake.doctor().healthy
+
+
+def test_documents_that_a_table_keeps_are_not_expired(lake: lw.Lake) -> None:
+    properties = {
+        "write.metadata.previous-versions-max": "2",
+        "write.metadata.delete-after-commit.enabled": "false",
+    }
+    table = lake.create("t", {"n": "int64"}, format="iceberg", properties=properties)
+    for n in range(8):
+        table.append([{"n": n}])
+
+    assert table.expire(**NOW).state == "nothing"
+    assert len([n for n in names(lake, "metadata") if n.endswith(".metadata.json")]) == 9
+
+
+@pytest.mark.parametrize(
+    ("table_format", "key"), [("delta", "delta.enableExpiredLogCleanup"), ("iceberg", "gc.enabled")]
+)
+def test_metadata_that_a_table_keeps_is_not_expired(
+    lake: lw.Lake, table_format: str, key: str
+) -> None:
+    properties = (
+        {key: "false", "lakeward.snapshots": "2"} if key == "gc.enabled" else {key: "false"}
+    )
+    table = lake.create("t", {"n": "int64"}, format=table_format, properties=properties)
+    for n in range(8):
+        table.overwrite([{"n": n}])
+    table.checkpoint()
+    before = names(lake, "_delta_log" if table_format == "delta" else "metadata")
+
+    done = table.expire(**NOW)
+
+    assert done.state == "nothing"
+    assert done.plan.notes == (f"t: {key}=false: nothing is deleted.",)
+    assert names(lake, "_delta_log" if table_format == "delta" else "metadata") == before
+    table.alter().set_property(key, "true").commit()
+    if table_format == "iceberg":
+        table.vacuum(**NOW)
+    assert table.expire(**NOW).state == "done"

@@ -579,3 +579,42 @@ def test_a_store_in_which_all_versions_counted_as_vacuumed_is_mended(
     lake.table("t").append([{"n": 9}])
     changes = lake.table("t").changes(since=5).read_all()
     assert changes["n"].to_pylist() == [9]
+
+
+@pytest.mark.parametrize("table_format", ["iceberg"], indirect=True)
+def test_a_table_whose_files_must_not_be_collected_is_not_vacuumed(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64"}, properties={"gc.enabled": "false"})
+    for n in range(3):
+        table.overwrite([{"n": n}])
+    grown(lake, 3, "other")
+
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInput, match=r"t has gc\.enabled=false"):
+            table.vacuum(**ALL, dry_run=dry_run)
+    done = lake.vacuum(**ALL)
+
+    assert "t: gc.enabled=false: nothing is deleted." in done.plan.notes
+    assert (len(data_files(lake)), len(data_files(lake, "other"))) == (3, 1)
+    with time_machine.travel(time.time() + 30 * 86_400):
+        chores = [d.chore for d in lake.maintain(vacuum_every="1d").done]
+    assert ("t", "vacuum") not in [(c.table, c.kind) for c in chores]
+    assert ("other", "vacuum") in [(c.table, c.kind) for c in chores]
+    table.alter().set_property("gc.enabled", "true").commit()
+    assert table.vacuum(**ALL).state == "done"
+
+
+@pytest.mark.parametrize("table_format", ["iceberg"], indirect=True)
+def test_a_dropped_table_whose_files_must_not_be_collected_keeps_them(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64"}, properties={"gc.enabled": "false"})
+    table.append([{"n": 1}])
+    place = on_disk(table.location)
+    lake.drop("t")
+    # Versions that follow each other in one millisecond get later times than the clock has.
+    time.sleep(0.02)
+
+    done = lake.vacuum(**ALL)
+
+    assert "t: gc.enabled=false: nothing is deleted." in done.plan.notes
+    assert list(place.rglob("*.parquet"))
+    with time_machine.travel(time.time() + 100 * 86_400):
+        assert lake.maintain().state == "nothing"

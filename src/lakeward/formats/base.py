@@ -277,11 +277,7 @@ class Format(LightFormat, Protocol):
         return None
 
     def taken_over(self, context: LakeContext, head: Head) -> str | None:
-        """Return a published file that others wrote after a table was dropped; None if none is.
-
-        A file that the lake may have written, before an old backup of its store was put back, does
-        not count.
-        """
+        """Return a published file that only others can have written since a drop, or None."""
         return None
 
     def foreign_refs(self, context: LakeContext, session: Session, head: Head) -> dict[str, int]:

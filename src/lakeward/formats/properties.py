@@ -34,6 +34,8 @@ _LOG_RETENTION_MS: Final = 30 * 86_400_000
 RETENTION_MS: Final = 90 * 86_400_000
 """How long versions are kept readable unless a table's property sets another time."""
 LOG_RETENTION: Final = "delta.logRetentionDuration"
+_GC: Final = "gc.enabled"
+_LOG_CLEANUP: Final = "delta.enableExpiredLogCleanup"
 TRANSACTION_RETENTION: Final = "delta.setTransactionRetentionDuration"
 SNAPSHOTS: Final = "lakeward.snapshots"
 """How many snapshots an Iceberg document lists at least."""
@@ -115,6 +117,23 @@ def log_retention_ms(properties: Mapping[str, str]) -> int:
     """Return how long published commits are kept for other engines, in milliseconds."""
     text = properties.get(LOG_RETENTION, "").strip()
     return interval_ms(text, LOG_RETENTION) if text else _LOG_RETENTION_MS
+
+
+def keeps_files(properties: Mapping[str, str]) -> str | None:
+    """Return the setting by which none of a table's files may be deleted; None without one.
+
+    That is Iceberg's `gc.enabled`: other tables that the lake does not know may use the files.
+    """
+    return _if_false(properties, _GC)
+
+
+def keeps_metadata(properties: Mapping[str, str]) -> str | None:
+    """Return the setting by which no published metadata may be deleted; None without one."""
+    return keeps_files(properties) or _if_false(properties, _LOG_CLEANUP)
+
+
+def _if_false(properties: Mapping[str, str], key: str) -> str | None:
+    return f"{key}=false" if properties.get(key, "true").strip().lower() == "false" else None
 
 
 def interval_ms(text: str, name: str) -> int:

@@ -149,7 +149,8 @@ class TableMaintenance:
             progress: Called with the number of batches done, and of all batches.
 
         Raises:
-            InvalidInput: The retention is below the floor of 7 days. Nothing was deleted.
+            InvalidInput: The retention is below the floor of 7 days, or the table has the property
+                `gc.enabled=false`. Nothing was deleted.
             StoreError: The store is older than the warehouse: it was restored from an old backup.
         """
         return _vacuum(

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
-from lakeward.formats.properties import ZORDER
+from lakeward.formats.policy import settings
+from lakeward.formats.properties import ZORDER, keeps_files, keeps_metadata
 from lakeward.log import commits, jobs
 from lakeward.log.database import Session
 from lakeward.maintain.health import examine_table
@@ -123,11 +124,13 @@ def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> 
     elif _points(health, _PACKED):
         reasons = [r.what for r in health.reasons if r.kind in _PACKED]
         yield Chore(health.table, "optimize", "; ".join(reasons), _points(health, _PACKED))
+    own = settings(snapshot.log_head, snapshot.definition)
     dead = _points(health, ("tombstones",))
     since = made if vacuumed is None else vacuumed
-    if now - since >= rhythm.vacuum_ms or (dead and vacuumed is None):
+    is_old = now - since >= rhythm.vacuum_ms or (dead and vacuumed is None)
+    if is_old and keeps_files(own) is None:
         yield Chore(health.table, "vacuum", f"vacuum {_ago(now, vacuumed)}", dead)
-    is_long = snapshot.version >= _MANY_VERSIONS
+    is_long = snapshot.version >= _MANY_VERSIONS and keeps_metadata(own) is None
     if is_long and (expired is None or now - expired >= rhythm.vacuum_ms):
         points = _points(health, ("log",))
         yield Chore(health.table, "expire", f"expire {_ago(now, expired)}", points)

@@ -13,7 +13,7 @@ from typing import Final
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.formats.policy import settings
-from lakeward.formats.properties import log_retention_ms
+from lakeward.formats.properties import keeps_metadata, log_retention_ms
 from lakeward.formats.registry import publishers
 from lakeward.log import heads, retired
 from lakeward.maintain.jobs import Budget, Progress, run
@@ -46,16 +46,28 @@ def expire(
         raise InvalidInput(what, hint="Give force=True (--force).", parameter="retention")
     clock = Clock.read(context)
     units: list[Unit] = []
+    notes: list[str] = []
     for head in tables:
         if context.database.read_only is None:
             publish_backlog(context, follow(context, head))
-        units += _units(context, head, given, clock)
+        forbidden = _forbidden(context, head)
+        if forbidden is None:
+            units += _units(context, head, given, clock)
+        else:
+            notes.append(f"{head.name}: {forbidden}: nothing is deleted.")
     one = str(tables[0].name) if len(tables) == 1 else None
-    plan = Plan("expire", one, tuple(units))
+    plan = Plan("expire", one, tuple(units), tuple(notes))
     if dry_run:
         return Maintained(plan)
     execute = partial(_delete, context)
     return Maintained(plan, run(context, plan, execute, budget=budget, progress=progress))
+
+
+def _forbidden(context: LakeContext, head: Head) -> str | None:
+    """Return the setting by which a table keeps all its published metadata; None without one."""
+    with context.database.read() as session:
+        current = heads.by_id(session, head.table_id) or head
+        return keeps_metadata(settings(current, context.definition(session, current)))
 
 
 def _units(context: LakeContext, head: Head, given: int | None, clock: Clock) -> list[Unit]:

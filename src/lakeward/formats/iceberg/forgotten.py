@@ -15,7 +15,7 @@ import orjson
 from lakeward.context import LakeContext
 from lakeward.formats.iceberg import manifests as api
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
-from lakeward.formats.iceberg.expiry import list_name
+from lakeward.formats.iceberg.expiry import DELETE_DOCUMENTS, list_name
 from lakeward.formats.iceberg.hints import document_number
 from lakeward.formats.iceberg.metadata import document_of, reader
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
@@ -47,6 +47,7 @@ class _Looking:
         self._table_id = head.table_id
         self._ranges = retired.ranges(session, head.table_id)
         self._number = document_number(document.location) or 0
+        self._keeps_documents = document.properties.get(DELETE_DOCUMENTS, "true") == "false"
         self._named = {_name(document.location)}
         for entry in document.metadata_log:
             self._named.add(_name(str(orjson.loads(entry).get("metadata-file", ""))))
@@ -64,7 +65,7 @@ class _Looking:
             return False
         number = document_number(name)
         if number is not None:
-            return number < self._number
+            return number < self._number and not self._keeps_documents
         found = _LIST.fullmatch(name) or _MANIFEST.fullmatch(name)
         return found is not None and self._is_over(found[1])
 

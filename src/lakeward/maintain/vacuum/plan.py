@@ -9,7 +9,7 @@ from typing import Final
 from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable, InvalidInput
 from lakeward.formats.policy import settings
-from lakeward.formats.properties import retention_ms
+from lakeward.formats.properties import keeps_files, retention_ms
 from lakeward.formats.registry import publishers
 from lakeward.log import heads, retired
 from lakeward.log.database import Session
@@ -91,7 +91,7 @@ class TablePlan:
         unknown: Files that are neither in the log nor of a transaction.
         refs: Tags and branches of other engines whose files are kept, with their snapshots.
         dropped_ms: When the table was dropped; None for a table of the lake.
-        taken_over: A file that another lake or engine wrote to the table since it was dropped.
+        kept_because: Why no file is deleted, for people; None if files may be.
         unpruned: Whether an earlier vacuum stopped before it deleted rows of the log.
     """
 
@@ -103,7 +103,7 @@ class TablePlan:
     unknown: tuple[str, ...] = ()
     refs: Mapping[str, int] = field(default_factory=dict)
     dropped_ms: int | None = None
-    taken_over: str | None = None
+    kept_because: str | None = None
     unpruned: bool = False
 
     @property
@@ -140,11 +140,8 @@ class TablePlan:
         if self.refs:
             names = ", ".join(sorted(self.refs))
             yield f"{self.head.name}: other engines' tags and branches hold files: {names}."
-        if self.taken_over:
-            yield (
-                f"{self.head.name}: it was dropped, but another lake or engine wrote"
-                f" {self.taken_over}: its files are kept."
-            )
+        if self.kept_because is not None:
+            yield f"{self.head.name}: {self.kept_because}: nothing is deleted."
         if self.young:
             yield f"{self.head.name}: {self.young} files are too young to be deleted."
         if self.unknown:
@@ -181,11 +178,25 @@ def cutoff_ms(context: LakeContext, session: Session, head: Head, limits: Limits
     return now - length
 
 
+def why_all_is_kept(
+    context: LakeContext, session: Session, head: Head, *, dropped: bool
+) -> str | None:
+    """Return why no file of a table may be deleted, for people; None if files may be."""
+    forbidden = keeps_files(settings(head, context.definition(session, head)))
+    theirs = taken_over(context, head) if dropped and forbidden is None else None
+    if theirs is None:
+        return forbidden
+    return f"it was dropped, but another lake or engine wrote {context.storage.uri(theirs)} since"
+
+
 def plan_table(context: LakeContext, head: Head, limits: Limits, clock: Clock) -> TablePlan:
     """Plan the vacuum of one live table."""
     found = listed(context.storage, head)
     with context.database.read() as session:
         current = heads.by_id(session, head.table_id) or head
+        because = why_all_is_kept(context, session, current, dropped=False)
+        if because is not None:
+            return TablePlan(current, Kept(0, ()), kept_because=because)
         cutoff = cutoff_ms(context, session, current, limits, clock.versions_ms)
         kept = kept_versions(context, session, current, cutoff, clock.versions_ms)
         refs = foreign_refs(context, session, current)
@@ -207,10 +218,9 @@ def plan_dropped(
         if not known or may_be_read(session, dropped_ms) or heads.has_heir(session, head):
             # It came back or was adopted meanwhile; after another drop, its grace period is longer.
             return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms)
-        theirs = taken_over(context, head)
-        if theirs is not None:
-            place = context.storage.uri(theirs)
-            return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms, taken_over=place)
+        because = why_all_is_kept(context, session, head, dropped=True)
+        if because is not None:
+            return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms, kept_because=because)
         kept = kept_of_dropped(context, session, head, clock.versions_ms)
         refs = _refs_of_dropped(context, session, head) if kept.held else {}
         plan = _planned(context, session, head, kept, rows, limits, clock, refs)

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import Conflict
+from lakeward.errors import Conflict, InvalidInput
 from lakeward.log import branches, commits, heads, pruning, reach, retired, unrecorded
 from lakeward.log.database import Session
 from lakeward.log.shrinking import shrink
@@ -40,6 +40,7 @@ from lakeward.maintain.vacuum.plan import (
     in_batches,
     plan_dropped,
     plan_table,
+    why_all_is_kept,
 )
 from lakeward.model import steps
 from lakeward.model.commit import Head
@@ -68,8 +69,12 @@ def vacuum(
 ) -> Maintained:
     """Delete the files of tables that nothing needs; with `dry_run` only plan it.
 
-    With `dropped`, also delete files of dropped tables whose grace period is over.
+    With `dropped`, also delete files of dropped tables whose grace period is over. Raises
+    `InvalidInput` for a single table whose properties forbid it; of several it is left out.
     """
+    one = str(tables[0].name) if len(tables) == 1 and not dropped else None
+    if one is not None:
+        _check_allowed(context, tables[0])
     if context.database.read_only is None:
         # Unpublished versions are kept, so publish first to be able to delete more.
         for head in tables:
@@ -79,7 +84,6 @@ def vacuum(
     clock = Clock.read(context)
     if context.database.read_only is None and not dry_run:
         roll_back_dead(context, clock)
-    one = str(tables[0].name) if len(tables) == 1 and not dropped else None
     over = _over(context, limits, clock) if dropped else []
     if dry_run:
         plans = [plan_table(context, head, limits, clock) for head in tables]
@@ -101,7 +105,9 @@ def dropped_are_due(context: LakeContext) -> bool:
         if not heads.dropped(session):
             return False
     over = _over(context, Limits(), Clock.read(context))
-    return any(taken_over(context, head) is None for head, _ in over)
+    with context.database.read() as session:
+        because = (why_all_is_kept(context, session, head, dropped=True) for head, _ in over)
+        return any(why is None for why in because)
 
 
 def vacuum_dropped(context: LakeContext, seconds: float | None, *, dry_run: bool) -> Maintained:
@@ -118,6 +124,19 @@ def _plan(plans: Iterable[TablePlan], table: str | None) -> Plan:
         tuple(note for plan in known for note in plan.notes()),
         {"tables": [plan.facts() for plan in known]},
     )
+
+
+def _check_allowed(context: LakeContext, head: Head) -> None:
+    """Raise `InvalidInput` if a property of a table forbids to delete its files."""
+    with context.database.read() as session:
+        current = heads.by_id(session, head.table_id) or head
+        because = why_all_is_kept(context, session, current, dropped=False)
+    if because is not None:
+        what = (
+            f"Table {head.name} has {because}: its files must not be deleted. Nothing was deleted."
+        )
+        hint = "Other tables may use them. If not, set the property to true first."
+        raise InvalidInput(what, hint=hint, table=str(head.name))
 
 
 def _bring_up_to_date(context: LakeContext, head: Head) -> None:
