@@ -20,6 +20,7 @@ from lakeward.context import context_of
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import checkpoint
 from lakeward.log import retired
+from tests.behaviour.iceberg.strangers import Stranger
 from tests.support.delete_files import data_files, delete_in_place
 from tests.support.iceberg import stranger_table
 from tests.support.invariants import rows_of, stranger_rows
@@ -321,6 +322,38 @@ def test_a_tagged_version_is_read_and_restored_after_its_commits_are_deleted(
     lake.restore(at="kept")
     assert table.to_arrow().to_pylist() == [{"n": 1}]
     assert stranger_rows(table.location) == rows_of(table.to_arrow())
+    assert lake.doctor().healthy
+
+
+@pytest.mark.parametrize("change", ["rollback", "append"])
+@pytest.mark.parametrize("vacuumed", [False, True])
+def test_a_version_by_another_engine_is_restored_after_its_snapshot_is_not_listed(
+    lake: lw.Lake, stranger: Stranger, change: str, *, vacuumed: bool
+) -> None:
+    table = lake.create(
+        "t", {"n": "int64"}, format="iceberg", properties={"lakeward.snapshots": "2"}
+    )
+    table.append([{"n": 0}])
+    table.append([{"n": 1}])
+    table.overwrite([{"n": 2}])
+    theirs = stranger.table("t")
+    if change == "rollback":
+        theirs.manage_snapshots().rollback_to_snapshot(theirs.snapshots()[-2].snapshot_id).commit()
+    else:
+        stranger.append("t", [{"n": 3}])
+    version, expected = table.version, table.to_arrow()
+    moment = table.at(version=version).timestamp
+    for n in range(6):
+        table.overwrite([{"n": 10 + n}])
+    if vacuumed:
+        lake.tag("held", at=moment)
+        table.vacuum(**NOW)
+    table.expire(**NOW)
+
+    table.restore(version=version)
+
+    assert rows_of(table.to_arrow()) == rows_of(expected)
+    assert rows_of(stranger.rows("t")) == rows_of(expected)
     assert lake.doctor().healthy
 
 

@@ -23,7 +23,7 @@ from lakeward.log import commits, retired, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import CommitInfo, Head, TransactionState
 
-_RETURNING: Final = ("RESTORE", "UNDO")
+_RETURNING: Final = ("RESTORE", "UNDO", "ROLLBACK")
 _LIST: Final = re.compile(r"snap-\d+-([A-Za-z0-9_-]+)(?:\.[0-9a-f]{8})?\.avro")
 _MANIFEST: Final = re.compile(r"([A-Za-z0-9_-]+?)-(?:[0-9a-f]{4}){1,2}-m\d+\.avro")
 

@@ -82,17 +82,19 @@ def snapshot_info(stop: Stop, version: int) -> CommitInfo:
     extra = {SNAPSHOT_ID: number, SEQUENCE: snapshot.get("sequence-number", 0)}
     summary = snapshot.get("summary") or {}
     if stop.again:
+        own_id = f"iceberg-{number}-at-{version}"
         return CommitInfo(
-            f"iceberg-{number}-at-{version}",
+            own_id,
             "ROLLBACK",
             parameters={SNAPSHOT_ID: str(number)},
             adopted=True,
-            extra=extra,
+            extra=extra | list_extra(snapshot, own_id),
         )
     if TRANSACTION_ID in summary and summary.get(VERSION) == str(version):
         return _own(summary, extra | list_extra(snapshot, summary[TRANSACTION_ID]))
+    own_id = f"iceberg-{number}"
     return CommitInfo(
-        transaction_id=f"iceberg-{number}",
+        transaction_id=own_id,
         operation=str(summary.get("operation", "unknown")).upper(),
         metrics={
             k: v for k, v in summary.items() if k.startswith(("added-", "deleted-", "removed-"))
@@ -101,7 +103,7 @@ def snapshot_info(stop: Stop, version: int) -> CommitInfo:
         blind=summary.get("operation") == "append",
         data_change=summary.get("operation") != "replace",
         adopted=True,
-        extra=extra,
+        extra=extra | list_extra(snapshot, own_id),
     )
 
 
