@@ -358,8 +358,10 @@ class _Writing:
             self._connection.execute("ROLLBACK")
 
     def _end(self, error: BaseException | None) -> None:
-        self._database.give_back(self._connection, error)
-        self._database.unlock(WRITE_LOCK, self._handle)
+        try:
+            self._database.give_back(self._connection, error)
+        finally:
+            self._database.unlock(WRITE_LOCK, self._handle)
         if error is not None:
             raise_translated(error, self._database.label)
 
