@@ -139,6 +139,20 @@ def test_a_file_that_is_taken_in_before_its_batch_is_deleted_stays(lake: lw.Lake
     assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [0, 1]
 
 
+@DELTA
+def test_a_transaction_that_only_read_says_that_its_version_was_vacuumed(lake: lw.Lake) -> None:
+    table = grown(lake, 2)
+    tx = lake.transaction()
+    assert tx.read("t").to_pylist() == [{"n": 1}]
+    table.overwrite([{"n": 9}])
+    table.vacuum(**ALL)
+
+    with pytest.raises(VersionNotFound, match="has only read holds no version"):
+        tx.read("t")
+
+    assert not tx.is_open
+
+
 @BOTH
 def test_a_transaction_that_read_before_the_vacuum_cannot_put_deleted_files_back(
     lake: lw.Lake,

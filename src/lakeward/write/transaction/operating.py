@@ -6,6 +6,8 @@ import time
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
+from lakeward.errors import FileMissing, VersionNotFound
+from lakeward.log import retired
 from lakeward.model.tracing import Tracer
 from lakeward.write.transaction.executor import NothingDone
 from lakeward.write.transaction.member import Member
@@ -51,8 +53,28 @@ class Operating(Generic[M]):
             raise error.error from error.error.__cause__
         if error is not None:
             self._lifecycle.rollback()
-            self._lifecycle.failure = error
-            self._lifecycle.failed(error)
+            vacuumed = self._vacuumed() if isinstance(error, FileMissing) else None
+            failure = error if vacuumed is None else vacuumed
+            self._lifecycle.failure = failure
+            self._lifecycle.failed(failure)
+            if vacuumed is not None:
+                raise vacuumed from error
+
+    def _vacuumed(self) -> VersionNotFound | None:
+        """Return the error that the version that is read was vacuumed; None if it was not."""
+        if self._member is None:
+            return None
+        head = self._member.change.head
+        with self._member.context.database.read() as session:
+            try:
+                retired.check(session, head, head.version)
+            except VersionNotFound as error:
+                hint = (
+                    "A transaction that has only read holds no version. Run it again; what"
+                    " `with lake.snapshot()` reads is held."
+                )
+                return VersionNotFound(error.what, hint=hint, **error.facts)
+        return None
 
     def _trace(self, tracer: Tracer) -> None:
         table = {} if self._member is None else {"table": str(self._member.change.head.name)}
