@@ -140,6 +140,25 @@ def test_a_file_that_is_taken_in_before_its_batch_is_deleted_stays(lake: lw.Lake
 
 
 @DELTA
+def test_a_file_that_an_adopted_table_uses_before_its_batch_is_deleted_stays(
+    lake: lw.Lake, tmp_path: Path
+) -> None:
+    table = lake.create("t", {"n": "int64"}, guard=False)
+    table.append([{"n": 0}])
+    place, clone = on_disk(table.location), tmp_path / "clone"
+    shutil.copytree(place / "_delta_log", clone / "_delta_log")
+    for log in (clone / "_delta_log").glob("*.json"):
+        text = log.read_text().replace('"path":"part', f'"path":"file://{place}/part')
+        log.write_text(text)
+    table.overwrite([{"n": 1}])
+
+    with when("vacuum.retired", lambda: lake.adopt("u", clone, guard=False)):
+        table.vacuum(**ALL)
+
+    assert lake.table("u").to_arrow().to_pylist() == [{"n": 0}]
+
+
+@DELTA
 def test_a_transaction_that_only_read_says_that_its_version_was_vacuumed(lake: lw.Lake) -> None:
     table = grown(lake, 2)
     tx = lake.transaction()

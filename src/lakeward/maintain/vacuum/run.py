@@ -281,8 +281,9 @@ def _unit(context: LakeContext, unit: Unit) -> Done:
         return Done(facts={"rows_pruned": _forget(context, plan)})
     if unit.why not in _UNRECORDED:
         with context.database.read() as session:
-            # A restore may have named a file again meanwhile.
+            # A restore, or an adopted table, may have named a file again meanwhile.
             added = named_since(context, session, plan.head)
+            added |= named_by_others(context, session, plan.head)
         return _delete(context, plan, [name for name in names if name not in added])
     announcement, names = _announced(context, plan, names)
     steps.reach("vacuum.announced")
