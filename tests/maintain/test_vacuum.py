@@ -35,6 +35,9 @@ from tests.support.leases import run_out
 from tests.support.s3 import on_disk
 
 ALL: dict[str, Any] = {"retention": "0s", "force": True}
+PAST = 0.02
+"""Seconds until versions are past whose times are later than the clock, as several in one
+millisecond get them."""
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -58,7 +61,14 @@ def grown(lake: lw.Lake, versions: int = 4, name: str = "t") -> lw.Table:
     table = lake.create(name, {"n": "int64"})
     for n in range(versions):
         table.overwrite([{"n": n}])
+    time.sleep(PAST)
     return table
+
+
+def drop(lake: lw.Lake) -> None:
+    """Drop the table, and wait until that is past."""
+    lake.drop("t")
+    time.sleep(PAST)
 
 
 def test_files_of_old_versions_go_and_the_newest_stays(lake: lw.Lake) -> None:
@@ -110,7 +120,7 @@ def test_the_log_is_pruned_after_a_vacuum_that_was_stopped(lake: lw.Lake) -> Non
 
 def test_a_dropped_table_is_forgotten_after_a_vacuum_that_was_stopped(lake: lw.Lake) -> None:
     table_id = grown(lake).at().log_head.table_id
-    lake.drop("t")
+    drop(lake)
     # Each run deletes one batch of files; then there are none left.
     while lake.vacuum(**ALL, budget="0s").plan.files:
         pass
@@ -440,16 +450,14 @@ def test_a_dropped_table_comes_back_until_its_grace_period_is_over(lake: lw.Lake
     place = on_disk(table.location)
     with pytest.raises(TableNotFound, match="No dropped table is left"):
         lake.undrop("nonsense")
-    lake.drop("t")
+    drop(lake)
     lake.vacuum()
     lake.undrop("t")
     assert lake.table("t").at(version=2).to_arrow().to_pylist() == [{"n": 1}]
     lake.table("t").append([{"n": 9}])
     with pytest.raises(AlreadyExists, match="lake has a table t"):
         lake.undrop("t")
-    lake.drop("t")
-    # Versions that follow each other in one millisecond get later times than the clock has.
-    time.sleep(0.02)
+    drop(lake)
 
     lake.vacuum(**ALL)
 
@@ -542,7 +550,7 @@ def _vacuumed_while_dropped(lake: lw.Lake) -> lw.Table:
     """A table that was vacuumed while it was dropped, and brought back because of its tag."""
     grown(lake)
     lake.tag("kept")
-    lake.drop("t")
+    drop(lake)
     lake.vacuum(**ALL)
     lake.undrop("t")
     return lake.table("t")
@@ -561,7 +569,7 @@ def test_a_table_that_was_vacuumed_while_it_was_dropped_goes_on(lake: lw.Lake) -
         assert path.exists()
     assert lake.doctor().findings == ()
     lake.untag("kept")
-    lake.drop("t")
+    drop(lake)
     lake.vacuum(**ALL)
     assert [p for p in place.rglob("*") if p.is_file()] == []
 
@@ -608,9 +616,7 @@ def test_a_dropped_table_whose_files_must_not_be_collected_keeps_them(lake: lw.L
     table = lake.create("t", {"n": "int64"}, properties={"gc.enabled": "false"})
     table.append([{"n": 1}])
     place = on_disk(table.location)
-    lake.drop("t")
-    # Versions that follow each other in one millisecond get later times than the clock has.
-    time.sleep(0.02)
+    drop(lake)
 
     done = lake.vacuum(**ALL)
 

@@ -36,7 +36,7 @@ from lakeward.model.commit import Head
 from lakeward.write.transaction import moved, resolve
 from lakeward.write.transaction.member import Member
 from tests.behaviour.iceberg.strangers import Stranger
-from tests.maintain.test_vacuum import ALL, data_files, grown
+from tests.maintain.test_vacuum import ALL, data_files, drop, grown
 from tests.support.s3 import on_disk
 
 
@@ -238,7 +238,7 @@ def test_the_table_that_took_over_the_files_of_a_dropped_one_keeps_them(lake: lw
     table = grown(lake)
     place, name = table.location, "u" if table.format == "delta" else "t"
     lake.tag("held", at=table.at(version=2).timestamp)
-    lake.drop("t")
+    drop(lake)
     heir = lake.adopt(name, place, take_over=True)
     heir.append([{"n": 9}])
 
@@ -257,7 +257,7 @@ def test_hidden_files_that_the_lake_did_not_write_survive_a_dropped_table(lake: 
     mine = on_disk(grown(lake).location) / "_mine" / "notes.txt"
     mine.parent.mkdir()
     mine.write_text("mine")
-    lake.drop("t")
+    drop(lake)
 
     told = lake.vacuum(**ALL)
 
@@ -271,14 +271,12 @@ def test_a_table_that_comes_back_and_is_dropped_again_has_a_new_grace_period(
     lake: lw.Lake,
 ) -> None:
     lake.create("t", {"n": "int64"}, policy={"retention": "1h"}).append([{"n": 1}])
-    lake.drop("t")
-    # Versions that follow each other in one millisecond get later times than the clock has.
-    time.sleep(0.02)
+    drop(lake)
 
     def again() -> None:
         lake.undrop("t")
         lake.table("t").append([{"n": 2}])
-        lake.drop("t")
+        drop(lake)
 
     with when("vacuum.planned", again):
         lake.vacuum(**ALL)
@@ -296,7 +294,7 @@ def test_nothing_is_deleted_after_an_old_backup_of_the_store(
     other = lake.create("other", {"n": "int64"})
     place = on_disk(table.location)
     if accident == "undropped":
-        lake.drop("t")
+        drop(lake)
     lake.backup(tmp_path / "old.db")
     match accident:
         case "undropped":
@@ -597,7 +595,7 @@ def test_a_dropped_table_stays_while_a_transaction_that_began_before_is_open(
     tx = lake.transaction()
     tx.append("other", [{"n": 1}])
     tx.read("t")
-    lake.drop("t")
+    drop(lake)
 
     lake.vacuum(**ALL)
 
@@ -609,7 +607,7 @@ def test_a_dropped_table_stays_while_a_transaction_that_began_before_is_open(
 def test_a_clock_that_was_set_forward_ends_no_pin_of_a_dropped_table(lake: lw.Lake) -> None:
     grown(lake, 2)
     with lake.snapshot() as pinned:
-        lake.drop("t")
+        drop(lake)
         with time_machine.travel(datetime.now(UTC) + timedelta(hours=1)):
             lake.vacuum(**ALL)
 
@@ -623,7 +621,7 @@ def test_a_table_cannot_come_back_while_its_versions_are_being_retired(
     lake: lw.Lake, make_lake: Callable[..., lw.Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grown(lake, 2)
-    lake.drop("t")
+    drop(lake)
     retire, other = retired.retire, make_lake()
     refused: list[TableNotFound] = []
 

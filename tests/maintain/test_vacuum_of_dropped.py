@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from lakeward.formats.base import Format
 from lakeward.formats.registry import format_named
 from lakeward.log import retired
 from tests.behaviour.iceberg.strangers import Stranger
-from tests.maintain.test_vacuum import ALL, data_files, grown
+from tests.maintain.test_vacuum import ALL, data_files, drop, grown
 from tests.maintain.test_vacuum_hostile import BOTH, DELTA, ICEBERG, when
 from tests.support.s3 import on_disk
 
@@ -38,9 +37,7 @@ def _dropped(lake: lw.Lake, versions: int = 3) -> str:
     for n in range(versions):
         table.append([{"n": n}])
     place = table.location
-    lake.drop("t")
-    # Versions that follow each other in one millisecond get later times than the clock has.
-    time.sleep(0.02)
+    drop(lake)
     return place
 
 
@@ -156,7 +153,7 @@ def test_a_version_of_a_dropped_table_that_is_held_after_the_plan_of_its_heir_is
 ) -> None:
     table = grown(lake)
     then, place, other = table.at(version=2).timestamp, table.location, make_lake()
-    lake.drop("t")
+    drop(lake)
     heir = lake.adopt("t", place, take_over=True)
     heir.append([{"n": 9}])
     pinned: list[lw.LakeSnapshot] = []
@@ -185,14 +182,14 @@ def test_a_ref_of_another_engine_is_kept_while_a_dropped_table_can_come_back(
     theirs.manage_snapshots().create_tag(theirs.snapshots()[1].snapshot_id, "theirs").commit()
     lake.table("t").append([{"n": 9}])
     lake.tag("ours")
-    lake.drop("t")
+    drop(lake)
 
     lake.vacuum(**ALL)
 
     lake.undrop("t")
     assert stranger.table("t").scan().use_ref("theirs").to_arrow().to_pylist() == [{"n": 1}]
     lake.untag("ours")
-    lake.drop("t")
+    drop(lake)
     lake.vacuum(**ALL)
     assert not list(on_disk(lake.warehouse).rglob("*.parquet")), "nothing holds the table"
 
