@@ -721,17 +721,81 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "maintain/vacuum/plan.py",
-                "if not known or may_be_read(session, dropped_ms):",
-                "if not known:",
+                "if not known or may_be_read(session, dropped_ms) or",
+                "if not known or",
             ),
             Edit(
                 "maintain/vacuum/run.py",
-                "if dropped_ms is not None and may_be_read(session, dropped_ms):",
-                "if dropped_ms == -1:",
+                "if may_be_read(session, dropped_ms) or heads.has_heir(session, head):",
+                "if heads.has_heir(session, head):",
             ),
         ),
         "../maintain/test_vacuum_hostile.py",
         "stays_while_a_transaction",
+    ),
+    Safeguard(
+        "R10: a dropped table that is adopted during a vacuum stays",
+        (
+            Edit(
+                "maintain/vacuum/run.py",
+                "if may_be_read(session, dropped_ms) or heads.has_heir(session, head):",
+                "if may_be_read(session, dropped_ms):",
+            ),
+            Edit(
+                "maintain/vacuum/run.py",
+                "return taken_over(context, head) is not None",
+                "return False",
+            ),
+        ),
+        "../maintain/test_vacuum_of_dropped.py",
+        "sqlite and adopted_between",
+    ),
+    Safeguard(
+        "R10: a table whose files vacuum deletes is not adopted",
+        (
+            Edit(
+                "write/tables/adopt.py",
+                "if retired.is_retired(session, last_id, last.version):",
+                "if last_id < 0:",
+            ),
+        ),
+        "../maintain/test_vacuum_of_dropped.py",
+        "sqlite and cannot_be_adopted",
+    ),
+    Safeguard(
+        "R10: a dropped table that another lake took over stays",
+        (
+            Edit(
+                "maintain/vacuum/plan.py",
+                "theirs = taken_over(context, head) if dropped and forbidden is None else None",
+                "theirs = None",
+            ),
+            Edit(
+                "maintain/vacuum/run.py",
+                "return taken_over(context, head) is not None",
+                "return False",
+            ),
+        ),
+        "../maintain/test_vacuum_of_dropped.py",
+        "another_lake",
+    ),
+    Safeguard(
+        "R10: a version that was vacuumed is not undone",
+        (
+            Edit(
+                "write/history/undo.py",
+                "check_readable(context, session, head, version)\n",
+                "check_readable(context, session, head, version - 1)\n",
+            ),
+        ),
+        "../behaviour/restore/test_restore.py",
+        "sqlite and in_part",
+    ),
+    Safeguard(
+        "R10: a document of a tag is not deleted while the outcome is unknown",
+        (Edit("write/tables/tag.py", "if not is_committing or _is_refused(error):", "if True:"),),
+        "../behaviour/tags/test_tags.py",
+        "sqlite and interrupt",
     ),
     Safeguard(
         "R10: commits are given up only for a checkpoint that was read",
