@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.distribution import distance, distribution
+from lakeward.engines.arrow.grouped import distinct_rows
 from lakeward.errors import InvalidInput, LakewardError
 from lakeward.formats.policy import effective_policy
 from lakeward.log import definitions, heads, quality
@@ -212,7 +213,7 @@ class _Measuring:
             case Measure.DUPLICATES:
                 names = list(self._expected.columns)
                 rows = self._snapshot.to_arrow(columns=names)
-                return _Found(rows.num_rows - rows.group_by(names).aggregate([]).num_rows, _FILES)
+                return _Found(rows.num_rows - distinct_rows(rows).num_rows, _FILES)
             case Measure.RANGE:
                 return self._outside()
             case Measure.CONDITION:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.engines.arrow.conform import completed, conform
+from lakeward.engines.arrow.grouped import renamed
 from lakeward.errors import ConstraintViolation, InvalidInput, SchemaMismatch
 from lakeward.model.definition import Definition
 from lakeward.model.schema import Schema
@@ -106,10 +107,11 @@ class Changes:
             return records
         by = [(_ORDER, "ascending"), (_ARRIVAL, "ascending")]
         ordered = records.take(pc.sort_indices(records, sort_keys=by))
-        numbered = ordered.select(self._key).append_column(
+        keys = renamed(ordered.select(self._key))
+        numbered = keys.append_column(
             _POSITION, pa.array(np.arange(ordered.num_rows, dtype=np.int64))
         )
-        found = numbered.group_by(self._key).aggregate([(_POSITION, "max")])
+        found = numbered.group_by(keys.column_names).aggregate([(_POSITION, "max")])
         last = np.sort(found[f"{_POSITION}_max"].to_numpy())
         return ordered.take(pa.array(last))
 

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.ipc
 
 from lakeward.engines.arrow.curves import Codes, Ranks, hilbert, interleaved, rank_bits
+from lakeward.engines.arrow.grouped import ascending, distinct_rows
 from lakeward.engines.arrow.spill import SpilledNumbers
 
 CODE: Final = "\0code"
@@ -62,7 +62,7 @@ class Lexical:
     def __init__(self, sample: pa.Table) -> None:
         self._names = sample.column_names
         # Only whole keys divide buckets, so that equal rows of the first columns stay in order.
-        distinct = sample.group_by(self._names).aggregate([]).combine_chunks()
+        distinct = distinct_rows(sample).combine_chunks()
         self._keys = distinct.take(self._order(distinct))
 
     def codes(self, keys: pa.Table) -> Codes:
@@ -82,8 +82,7 @@ class Lexical:
         return plain.take(self._order(plain))
 
     def _order(self, rows: pa.Table) -> pa.Array:
-        keys = [(name, "ascending", "at_start") for name in self._names]
-        return pc.sort_indices(rows.select(self._names), sort_keys=keys)
+        return ascending(rows.select(self._names))
 
 
 def sample_of(keys: Iterable[pa.RecordBatch], rows: int, schema: pa.Schema) -> pa.Table:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.engines.arrow.grouped import distinct_rows
+
 Positions: TypeAlias = npt.NDArray[np.int64]
 _SIDE = "\0side"
 _PLACE = "\0place"
@@ -22,7 +24,7 @@ def distinct(tables: Iterable[pa.Table], key: Sequence[str]) -> pa.Table:
     keys = pa.concat_tables([table.select(key) for table in tables])
     for name in key:
         keys = keys.filter(pc.is_valid(keys[name]))
-    return keys.group_by(list(key)).aggregate([])
+    return distinct_rows(keys)
 
 
 def first_rows(columns: Sequence[pa.ChunkedArray]) -> Positions:
