@@ -40,5 +40,5 @@ def ascending(rows: pa.Table) -> pa.Array:
 
 
 def renamed(rows: pa.Table) -> pa.Table:
-    """Return rows with numbers as names, after a word that no path begins with."""
+    """Return rows whose columns are called `key_0`, `key_1` and so on."""
     return rows.rename_columns([f"key_{n}" for n in range(rows.num_columns)])
