@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,21 @@ def test_sql_knows_tables_by_their_names(con: LakeIbis) -> None:
         {"customer": "a", "s": 60},
         {"customer": "b", "s": 40},
     ]
+
+
+def test_a_cast_is_compared_by_its_result(con: LakeIbis, lake: lw.Lake) -> None:
+    """DataFusion compared the operand of the cast."""
+    prices = lake.create("sales.prices", "id int64, price decimal(8,2)")
+    prices.append([{"id": n, "price": Decimal(p)} for n, p in enumerate(["3.00", "3.45", "4.10"])])
+    con.refresh()
+    table = con.table("sales.prices")
+    for kind in ("int8", "int32", "int64", "decimal(8, 0)"):
+        cast = table.price.cast(kind)
+        for condition in (cast == 3, cast.between(3, 3), cast.isin([3, 5]), ~(cast != 3)):
+            found = _rows(table.filter(condition).select("id").order_by("id"))
+            assert found == [{"id": 0}, {"id": 1}], condition
+        later = table.mutate(v=cast).filter(lambda t: t.v > 3).select("id")
+        assert _rows(later) == [{"id": 2}]
 
 
 def test_bad_input_is_refused(lake: lw.Lake) -> None:

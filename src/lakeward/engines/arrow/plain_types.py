@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -23,10 +23,16 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def plain_reader(
-    rows: pa.RecordBatchReader, failed: Callable[[Exception], Exception]
+    rows: pa.RecordBatchReader,
+    failed: Callable[[Exception], Exception],
+    names: Sequence[str] | None = None,
 ) -> pa.RecordBatchReader:
-    """Return a reader with plain types; `failed` converts errors raised while reading."""
-    schema = pa.schema([pa.field(f.name, plain_type(f.type), f.nullable) for f in rows.schema])
+    """Return a reader with plain types; `failed` converts errors raised while reading.
+
+    Columns keep their names unless others are given.
+    """
+    fields = zip(names or rows.schema.names, rows.schema, strict=True)
+    schema = pa.schema([pa.field(name, plain_type(f.type), f.nullable) for name, f in fields])
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:

@@ -107,11 +107,13 @@ class DataFusionSession:
         options = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False)
         options = options.with_allow_statements(allow=False)
         values = {name: _scalar(value) for name, value in asked.values.items()}
+        given = {"options": options, "param_values": values}
         try:
-            frame = self._context.sql(asked.text, options=options, param_values=values)
+            frame = self._context.sql(asked.text, **given)
+            names = None if self._is_shared else self._context.names(frame, asked.text, **given)
         except Exception as error:
             raise _refused(error) from error
-        return Running(frame, self._files)
+        return Running(frame, self._files, names)
 
     def close(self) -> None:
         """Delete the directories of links."""
@@ -138,11 +140,14 @@ def with_file_names(context: Any, name: str, inner: str, source: Source, column:
 
 
 class Running:
-    """A planned query."""
+    """A planned query; its columns have the names of the frame unless others are given."""
 
-    def __init__(self, frame: Any, files: Sequence[PlainFiles]) -> None:
+    def __init__(
+        self, frame: Any, files: Sequence[PlainFiles], names: Sequence[str] | None = None
+    ) -> None:
         self._frame = frame
         self._files = files
+        self._names = names
 
     @property
     def schema(self) -> pa.Schema:
@@ -161,7 +166,7 @@ class Running:
             raise _failed(error) from error
         for files in self._files:
             files.check()
-        return plain_reader(found, _failed)
+        return plain_reader(found, _failed, self._names)
 
 
 def _scalar(value: Any) -> pa.Scalar:

@@ -1,4 +1,6 @@
-"""A DataFusion context that plans each query so that filters reach the right table.
+"""A DataFusion context that plans each query so that it returns the right rows.
+
+Casts are compared by their results: see `casts`. Filters reach the right table:
 
 DataFusion 55 maps the columns of a filter by name where it passes the filter down its physical
 plan. If two joined tables have a column of the same name, the filter can reach the wrong table, and
@@ -25,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from datafusion import DataFrame, SessionConfig, SessionContext
 
+from lakeward.engines.sql.casts import FUNCTION, computed
 from lakeward.errors import UnsupportedFeature
 
 SETTINGS: Final = {
@@ -77,12 +80,19 @@ class PlannedContext(SessionContext):
         self._others: dict[Way, SessionContext] = {}
 
     def sql(self, query: str, *args: Any, **named: Any) -> DataFrame:
-        """Plan a query."""
-        frame = super().sql(query, *args, **named)
+        """Plan a query, in which all casts are computed: see `casts`."""
+        frame = super().sql(computed(query), *args, **named)
         way = way_of(frame)
         if way is Way.PLAIN:
             return frame
         return self._other(way).create_dataframe_from_logical_plan(frame.logical_plan())
+
+    def names(self, frame: DataFrame, query: str, *args: Any, **named: Any) -> list[str]:
+        """Return the names of a planned query's columns, without what `sql` put around casts."""
+        found = list(frame.schema().names)
+        if computed(query) != query and any(FUNCTION in name for name in found):
+            return list(super().sql(query, *args, **named).schema().names)
+        return found
 
     def _other(self, way: Way) -> SessionContext:
         found = self._others.get(way)
