@@ -31,6 +31,8 @@ _CLAUSES: Final = frozenset({"WHERE", "HAVING", "QUALIFY", "ON", "WHEN", "SELECT
 """Words after which a condition that is not known to be true is as good as false."""
 _CONNECTIVES: Final = frozenset({"AND", "OR", "COMMA"})
 _LISTED: Final = 10
+_DIGITS: Final = 308
+"""Decimals with more digits before the point are not spelled out."""
 
 
 class Place(NamedTuple):
@@ -210,11 +212,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, str) and not is_text(value):
         what = f"{value!r} cannot be a parameter: it has half of a surrogate pair."
         raise InvalidInput(what, hint="Give text that can be encoded as UTF-8.")
+    if isinstance(value, Decimal) and value.is_finite():
+        return _without_exponent(value)
     if value is None or isinstance(value, bool | int | float | str | bytes | date | Decimal):
         return value
     what = f"A value of type {type(value).__name__} cannot be a parameter."
     hint = "Give text, a number, a boolean, bytes, a date, a datetime, None, or a list of these."
     raise InvalidInput(what, hint=hint)
+
+
+def _without_exponent(value: Decimal) -> Decimal:
+    """Return the same number with an exponent of at most 0: DuckDB ignores exponents above 0."""
+    if value.as_tuple().exponent <= 0:  # type: ignore[operator]  # text only if not finite
+        return value
+    if value.adjusted() >= _DIGITS:
+        what = f"{value} cannot be a parameter: it has more than {_DIGITS} digits."
+        raise InvalidInput(what, hint="Give a float instead.")
+    return Decimal(f"{value:f}")
 
 
 def is_list(value: Any) -> bool:

@@ -76,6 +76,21 @@ def test_each_value_finds_its_own_row(lake: lw.Lake, table: lw.Table, engine: st
         lake.sql("SELECT k FROM t WHERE s NOT IN (:none)", {"none": []}, engine=engine)
 
 
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_decimals_with_exponents_are_the_same_numbers(
+    lake: lw.Lake, table: lw.Table, engine: str
+) -> None:
+    """DuckDB took 1E+3 for 1."""
+    del table
+    for text in ("1E+3", "-1E+2", "12E+5", "1E+37", "0E+3", "1E-3", "1.5"):
+        query = "SELECT CAST(:v AS VARCHAR) AS v, CAST(:many AS VARCHAR) AS m FROM t LIMIT 1"
+        params = {"v": Decimal(text), "many": [Decimal(text)]}
+        row = lake.sql(query, params, engine=engine).to_pylist()[0]
+        assert Decimal(row["v"]) == Decimal(row["m"]) == Decimal(text)
+    with pytest.raises(InvalidInput, match="more than 308 digits"):
+        lake.sql("SELECT 1 AS o WHERE 1 < :v", {"v": Decimal("1E+999999")}, engine=engine)
+
+
 def test_an_empty_list_under_not_is_refused(lake: lw.Lake, table: lw.Table) -> None:
     """It became NULL, and NOT IN (NULL) is true for no row."""
     negated: list[tuple[str, Any]] = [
