@@ -94,9 +94,9 @@ def with_literals(text: str, params: Params | None, tokens: Sequence[Token]) -> 
     return _replaced(text, places(tokens), params, lambda _, value: spark_literal(value))
 
 
-def with_standard_literals(text: str, params: Params | None, tokens: Sequence[Token]) -> str:
-    """Return a query with values in place of parameters, as literals of standard SQL."""
-    return _replaced(text, places(tokens), params, lambda _, value: standard_literal(value))
+def with_standard_literals(text: str, values: Sequence[tuple[Place, Any]]) -> str:
+    """Return a query with values in their places, in order, as literals of standard SQL."""
+    return _written(text, values, lambda _, value: standard_literal(value))
 
 
 def where_text(where: str | None, params: Params | None) -> str | None:
@@ -174,7 +174,9 @@ def _paired(found: Sequence[Place], params: Params | None) -> list[tuple[Place, 
     params = checked(params)
     if isinstance(params, Mapping):
         known = {str(k): v for k, v in params.items()}
-        return [(p, _named(p, known)) for p in found]
+        pairs = [(p, _named(p, known)) for p in found]
+        _check_used(known, found)
+        return pairs
     values = list(params or ())
     wanted = 1 + max((p.key for p in found if isinstance(p.key, int)), default=-1)
     missing = next((p for p in found if not isinstance(p.key, int)), None)
@@ -312,6 +314,16 @@ def _written(
         out += [text[at : place.start], written(place, value)]
         at = place.end
     return "".join([*out, text[at:]])
+
+
+def _check_used(known: Mapping[str, Any], found: Sequence[Place]) -> None:
+    used = {str(place.key) for place in found}
+    unused = next((name for name in known if name not in used), None)
+    if unused is not None:
+        what = f"There is a value for {unused!r}, and the text has no :{unused}."
+        names = ", ".join(f":{name}" for name in sorted(used)[:_LISTED])
+        hint = f"The text has {names}." if names else "Write it without quotes; in quotes it is text."
+        raise InvalidInput(what, hint=hint)
 
 
 def _named(place: Place, known: Mapping[str, Any]) -> Any:

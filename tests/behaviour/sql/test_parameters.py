@@ -169,8 +169,8 @@ def test_places_are_found_where_values_are_meant_and_nowhere_else() -> None:
     params = {"a": 1, "b": "x"}
     for where, wanted in (
         ("i > :a and s=:b", "i > 1 and s='x'"),
-        ("s = ':a' and i = :a", "s = ':a' and i = 1"),
-        ("i = - :a -- :b", "i = - 1 -- :b"),
+        ("s = ':a' and i = :a and s < :b", "s = ':a' and i = 1 and s < 'x'"),
+        ("s > :b and i = - :a -- :b", "s > 'x' and i = - 1 -- :b"),
     ):
         assert where_text(where, params) == wanted
     assert where_text("i = -:a", {"a": -1}) == "i = -(-1)"

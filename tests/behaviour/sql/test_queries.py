@@ -425,7 +425,7 @@ def test_what_would_change_something_is_refused(lake: lw.Lake, text: str) -> Non
 def test_mistakes_are_told_before_anything_is_read(lake: lw.Lake) -> None:
     lake.create("sales.orders", "id int64")
     for text, kind, said in (
-        ("", InvalidInput, "query must be text"),
+        ("", InvalidInput, "query is empty"),
         ("SELECT 1; SELECT 2", InvalidInput, "Only one statement"),
         ("SELECT 'x", InvalidInput, "not valid SQL"),
         ("SELECT nope FROM sales.orders", InvalidInput, "nope"),

@@ -190,6 +190,7 @@ def test_decimals_that_do_not_fit_are_refused(shop: lw.Lake, number: str) -> Non
 def test_bytes_and_old_times_are_values_of_every_statement(lake: lw.Lake) -> None:
     lake.create("t", "id int64, b binary, at timestamp")
     values = {"b": b"\x00'\xff", "at": datetime(1600, 1, 1, tzinfo=UTC)}
+    b, at = {"b": values["b"]}, {"at": values["at"]}
     with lake.transaction() as tx:
         tx.sql("INSERT INTO t VALUES (1, :b, :at), (2, NULL, NULL)", values)
         tx.sql(
@@ -197,8 +198,8 @@ def test_bytes_and_old_times_are_values_of_every_statement(lake: lw.Lake) -> Non
             "WHEN NOT MATCHED THEN INSERT *",
             values,
         )
-        tx.sql("UPDATE t SET id = id + 10 WHERE b IN (SELECT b FROM t WHERE b = :b)", values)
-        tx.sql("DELETE FROM t WHERE id IN (SELECT id FROM t WHERE at = :at) AND id < 12", values)
+        tx.sql("UPDATE t SET id = id + 10 WHERE b IN (SELECT b FROM t WHERE b = :b)", b)
+        tx.sql("DELETE FROM t WHERE id IN (SELECT id FROM t WHERE at = :at) AND id < 12", at)
         tx.sql("CREATE TABLE copy AS SELECT id, :b AS b FROM t WHERE at = :at", values)
 
     assert sorted(r["id"] for r in lake.table("t").to_arrow().to_pylist()) == [2, 13]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakeward.engines.spark import scopes
 from lakeward.engines.sql import wording
+from lakeward.engines.sql.spans import octets, readable
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model import parameters
 from lakeward.model.expressions.where import reason
@@ -29,6 +30,7 @@ _REMEMBERED: Final = 20_000
 """Texts of at most this many characters are parsed once, and cached."""
 _LONGEST: Final = 1_000_000
 _SHOWN: Final = 60
+_DESCRIBING: Final = frozenset({"DESCRIBE", "DESC", "SHOW", "EXPLAIN"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def read_query(text: str, params: Params | None = None) -> Query:
     """
     given: object = text
     if not isinstance(given, str) or not given.strip():
-        what = "A query must be text."
+        what = "The query is empty." if isinstance(given, str) else "A query must be text."
         raise InvalidInput(what, hint="Write lake.sql('SELECT …').")
     if params is None and len(text) <= _REMEMBERED:
         return _read_again(text)
@@ -155,13 +157,13 @@ def _read(text: str, params: Params | None) -> Query:
         what = f"The query has {len(text)} characters; at most {_LONGEST} are allowed."
         raise InvalidInput(what)
     tokens = tokens_of(text)
-    values = parameters.given(parameters.places(tokens), params)
-    tree = parsed(text)
+    values = _values(tokens, params)
+    tree = parsed(readable(text, [place for place, _ in values]))
     check_reads_only(tree)
     # The same query with literals for parameters, for analysis; both have the same tables.
     literal = tree
     if values:
-        literal = parsed(parameters.with_standard_literals(text, params, tokens))
+        literal = parsed(parameters.with_standard_literals(text, values))
     found = _in_order(scopes.tables(tree, None))
     nodes = _in_order(scopes.tables(literal, None)) if literal is not tree else found
     refs = [_ref(node, tokens, other) for node, other in zip(found, nodes, strict=True)]
@@ -184,13 +186,21 @@ def _read(text: str, params: Params | None) -> Query:
     )
 
 
+def _values(tokens: Sequence[Token], params: Params | None) -> list[tuple[Place, Any]]:
+    """Return the places of a text that get bound values, in order, with their values."""
+    given = parameters.given(parameters.places(tokens), params)
+    return sorted([*given, *octets(tokens)], key=lambda one: one[0].start)
+
+
 def parsed(text: str) -> exp.Expr:
     """Parse one statement; raise `InvalidInput` if it is invalid or not exactly one."""
     import sqlglot
 
     try:
         with quiet_parser():
-            trees = [t for t in sqlglot.parse(text, dialect=DIALECT) if t is not None]
+            read = sqlglot.parse(text, dialect=DIALECT)
+            # A comment after the last semicolon is a tree, too.
+            trees = [t for t in read if t is not None and not isinstance(t, sqlglot.exp.Semicolon)]
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         what = f"The statement is not valid SQL: {reason(error)}."
         hint = "Put texts in single quotes, and names that are SQL words in double quotes."
@@ -234,6 +244,9 @@ def _refusal(node: exp.Expr) -> UnsupportedFeature:
     name = str(node.name).upper() if kind == "COMMAND" else kind
     what = f"lake.sql runs queries, and this is {name} …: nothing is changed outside a transaction."
     hint = "Write `with lake.transaction() as tx: tx.sql(…)`."
+    if name in _DESCRIBING:
+        what = f"lake.sql runs queries, and this is {name} …: it runs only in a transaction."
+        hint = f"Write `with lake.transaction() as tx: tx.sql('{name} …')`; it changes nothing."
     return UnsupportedFeature(what, hint=hint, changes=True)
 
 
@@ -346,7 +359,7 @@ def _after_version(tokens: Sequence[Token], end: int) -> int:
 
 def bound(text: str, params: Params | None) -> parameters.Bound:
     """Return a statement with `$p0`, `$p1`, … in place of its parameters, and their values."""
-    return _edited(text, (), parameters.given(parameters.places(tokens_of(text)), params))
+    return _edited(text, (), _values(tokens_of(text), params))
 
 
 def _edited(

@@ -13,6 +13,7 @@ Edit: TypeAlias = tuple[int, int, str]
 _OPENING: Final = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
 _CLOSING: Final = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _CONNECTIVES: Final = frozenset({"AND", "OR"})
+_SETS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
 _BEFORE: Final = frozenset(
     {
         *("ALL", "COMMA", "DISTINCT", "ELSE", "GROUP_BY", "HAVING", "NOT", "ON", "ORDER_BY"),
@@ -38,6 +39,7 @@ def edits(tokens: Sequence[Token], nulls: Sequence[tuple[int, int]] = ()) -> lis
     - `NULL` moves to the end of a list of `IN`: where DataFusion passes the condition to a dataset,
       it fails with a null in front.
     - A list of `IN` without a value but null becomes a comparison with `NULL`, for the same reason.
+    - `FROM t` without SELECT gets `SELECT *`: DataFusion returns rows without columns.
     """
     kinds = [token.token_type.name for token in tokens]
     only = list(_only_nulls(tokens, kinds, nulls))
@@ -46,7 +48,7 @@ def edits(tokens: Sequence[Token], nulls: Sequence[tuple[int, int]] = ()) -> lis
         for edit in _nulls(tokens, kinds)
         if not any(start <= edit[0] < end for start, end, _ in only)
     ]
-    return [*_distinct(tokens, kinds), *only, *moved]
+    return [*_distinct(tokens, kinds), *only, *moved, *_selects(tokens, kinds)]
 
 
 def _distinct(tokens: Sequence[Token], kinds: Sequence[str]) -> Iterator[Edit]:
@@ -117,6 +119,39 @@ def _only_nulls(
             is_negated = kinds[n - 1] == "NOT"
             start = tokens[n - is_negated].start
             yield start, tokens[close].end + 1, "<> NULL" if is_negated else "= NULL"
+
+
+def _selects(tokens: Sequence[Token], kinds: Sequence[str]) -> Iterator[Edit]:
+    """Yield `SELECT *` for each query that is `FROM t …`."""
+    states = ["begin"]  # of each open parenthesis: where in a query the tokens are
+    for n, kind in enumerate(kinds):
+        if kind in _OPENING:
+            # trim(FROM x) is a function.
+            states.append("in" if n and tokens[n - 1].text.lower() == "trim" else "begin")
+        elif kind in _CLOSING:
+            states.pop() if len(states) > 1 else None
+        elif kind in _SETS and kinds[n - 1] != "STAR":  # SELECT * EXCEPT (x)
+            states[-1] = "begin"
+        elif kind == "WITH" and states[-1] == "begin":
+            states[-1] = "with"
+        elif kind == "FROM" and states[-1] != "in":
+            if not _has_select(kinds, n):
+                yield tokens[n].start, tokens[n].start, "SELECT * "
+            states[-1] = "in"
+        elif kind == "SELECT" or (states[-1] == "begin" and kind not in ("ALL", "DISTINCT")):
+            states[-1] = "in"
+
+
+def _has_select(kinds: Sequence[str], start: int) -> bool:
+    """Return whether SELECT follows in the same query, as in `FROM t SELECT x`."""
+    depth = 0
+    for kind in kinds[start:]:
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth < 0 or (not depth and kind in _SETS):
+            return False
+        if not depth and kind == "SELECT":
+            return True
+    return False
 
 
 def _list_end(kinds: Sequence[str], start: int) -> int:

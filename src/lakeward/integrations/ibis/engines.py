@@ -104,7 +104,10 @@ class _Embedded:
             raise UnsupportedFeature(what, hint="Use con.table(name, version=…), or lake.sql.")
         found = [table(ref.parts) for ref in asked.tables]
         columns = [one.schema.names for _, one in found]
-        text = asked.rewritten([quoted(name) for name, _ in found], columns).text
+        text, values = asked.rewritten([quoted(name) for name, _ in found], columns)
+        if values:
+            what = "X'…' is not read by SQL here."
+            raise UnsupportedFeature(what, hint="Give the bytes as a parameter to lake.sql.")
         # Ibis 12 cannot ask the engines of today for the columns.
         return self.backend.sql(text, schema=library().Schema.from_pyarrow(self._columns(text)))
 

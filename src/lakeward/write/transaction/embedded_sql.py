@@ -114,7 +114,11 @@ class EmbeddedSql:
 
     def _query(self, tree: exp.Expr) -> pa.Table:
         """Return the rows of a query inside of the statement."""
-        return self._seen.query(tree.sql(dialect=queries.DIALECT), self._values or None).to_arrow()
+        from sqlglot import exp
+
+        own = {place.name for place in tree.find_all(exp.Placeholder)}
+        values = {name: value for name, value in self._values.items() if name in own}
+        return self._seen.query(tree.sql(dialect=queries.DIALECT), values or None).to_arrow()
 
     # Statements about whole tables.
 
