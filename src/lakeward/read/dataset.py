@@ -21,6 +21,7 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.parameters import Params
 from lakeward.model.schema import Schema
 from lakeward.model.sorting import SortKey
+from lakeward.read.microseconds import cast_rows, in_microseconds, marked
 from lakeward.read.auditing import audit_read
 from lakeward.read.scan import read_files
 
@@ -125,7 +126,7 @@ def dataset_of(
     *,
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
-    nan_is_greatest: bool = False,
+    for_sql: bool = False,
     access: FileAccess = DEFAULT_ACCESS,
 ) -> LakeDataset:
     """Return an Arrow dataset of a snapshot.
@@ -135,12 +136,19 @@ def dataset_of(
         plan: Selects the files; by default the snapshot's own plan.
         columns: The columns of the dataset; all of the table when None.
         where: The dataset has only the rows for which this is true; all when None.
-        nan_is_greatest: Order NaN above all numbers as SQL does, instead of as Arrow does.
+        for_sql: Order NaN above all numbers as SQL does, instead of as Arrow does, and have
+            microseconds for milliseconds.
         access: How the files are opened.
     """
 
+    schema, choose = snapshot.schema, plan or snapshot.plan
+    if columns is not None:
+        schema = Schema(tuple(schema.field(name) for name in columns), schema.last_id)
+    own, schema = schema, in_microseconds(schema) if for_sql else schema
+    arrow_schema = None if own is schema else marked(schema, own)
+
     def read(files: Sequence[LoggedFile], names: Sequence[str]) -> pa.RecordBatchReader:
-        return read_files(
+        found = read_files(
             snapshot.context.storage,
             snapshot.log_head,
             snapshot.definition,
@@ -149,16 +157,15 @@ def dataset_of(
             where=where,
             access=access,
         )
+        return found if arrow_schema is None else cast_rows(found, arrow_schema)
 
-    schema, choose = snapshot.schema, plan or snapshot.plan
-    if columns is not None:
-        schema = Schema(tuple(schema.field(name) for name in columns), schema.last_id)
     label = f"{snapshot.name}, version {snapshot.version}"
     return LakeDataset(
         schema,
         lambda asked: choose(both(where, asked)),
         read,
         label=label,
-        nan_is_greatest=nan_is_greatest,
+        nan_is_greatest=for_sql,
         is_whole=where is None,
+        arrow_schema=arrow_schema,
     )

@@ -29,6 +29,7 @@ from lakeward.model.types import Decimal, Field, Primitive, arrow_field, stored_
 from lakeward.model.values import Value, from_neutral
 from lakeward.read.blooms import without_excluded
 from lakeward.read.dataset import dataset_of
+from lakeward.read.microseconds import in_microseconds
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.snapshot import TableSnapshot
 
@@ -83,14 +84,15 @@ def source_of(
     plain = None if isinstance(found, str) else found
     partitioned: dict[str, pa.DataType] = {}
     if plain is not None and plain.partitions:
-        schema = definition.schema.to_arrow()
-        partitioned = {n: schema.field(n).type for n in definition.partition_names}
+        types = definition.schema.to_arrow()
+        partitioned = {n: types.field(n).type for n in definition.partition_names}
 
     def dataset() -> LakeDataset:
-        return dataset_of(snapshot, again, nan_is_greatest=True, access=access)
+        return dataset_of(snapshot, again, for_sql=True, access=access)
 
     reason = found if isinstance(found, str) else None
-    return Source(definition.schema.to_arrow(), dataset, plain, partitioned, reason)
+    schema = in_microseconds(definition.schema)
+    return Source(schema.to_arrow(), dataset, plain, partitioned, reason)
 
 
 def _are_many_and_small(files: Sequence[LoggedFile]) -> bool:

@@ -46,6 +46,7 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         label: str,
         nan_is_greatest: bool = False,
         is_whole: bool = True,
+        arrow_schema: pa.Schema | None = None,
     ) -> None:
         """Prepare to read.
 
@@ -57,11 +58,12 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
             nan_is_greatest: Order NaN above all numbers in filters, as SQL does, and return the
                 same NaN everywhere.
             is_whole: Whether `read` returns all rows of files that are not deleted.
+            arrow_schema: The columns in Arrow, if their metadata differ from those of `schema`.
         """
         self._order: tuple[SortKey, ...] = ()
         self._is_whole = is_whole
         self._lake_schema = schema
-        self._arrow_schema = schema.to_arrow()
+        self._arrow_schema = schema.to_arrow() if arrow_schema is None else arrow_schema
         self._plan = plan
         self._read = read
         self._label = label

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
+
+MILLISECONDS: Final[Mapping[bytes, bytes]] = {b"lakeward:unit": b"ms"}
+"""Metadata of a column of microseconds that are whole milliseconds of the table."""
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -26,13 +30,21 @@ def plain_reader(
     rows: pa.RecordBatchReader,
     failed: Callable[[Exception], Exception],
     names: Sequence[str] | None = None,
+    *,
+    restores_units: bool = False,
 ) -> pa.RecordBatchReader:
     """Return a reader with plain types; `failed` converts errors raised while reading.
 
-    Columns keep their names unless others are given.
+    Columns keep their names unless others are given. With `restores_units`, columns that are
+    marked with `MILLISECONDS` are in milliseconds.
     """
     fields = zip(names or rows.schema.names, rows.schema, strict=True)
-    schema = pa.schema([pa.field(name, plain_type(f.type), f.nullable) for name, f in fields])
+    schema = pa.schema(
+        [
+            pa.field(name, _unit(f) if restores_units else plain_type(f.type), f.nullable)
+            for name, f in fields
+        ]
+    )
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
@@ -49,3 +61,11 @@ def plain_reader(
             raise failed(error) from error
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _unit(field: pa.Field) -> pa.DataType:
+    kind = plain_type(field.type)
+    is_marked = MILLISECONDS.items() <= (field.metadata or {}).items()
+    if is_marked and pa.types.is_timestamp(kind) and kind.unit == "us":
+        return pa.timestamp("ms", kind.tz)
+    return kind

@@ -166,7 +166,12 @@ class Running:
             raise _failed(error) from error
         for files in self._files:
             files.check()
-        return plain_reader(found, _failed, self._names)
+        return plain_reader(found, _failed, self._names, restores_units=self._keeps_units())
+
+    def _keeps_units(self) -> bool:
+        """Return whether marks of columns hold: UNION puts them on the rows of all its parts."""
+        is_marked = any(f.metadata for f in self._frame.schema())
+        return is_marked and " Union" not in f" {self._frame.logical_plan().display_indent()}"
 
 
 def _scalar(value: Any) -> pa.Scalar:
