@@ -77,7 +77,7 @@ class Querying:
             names = [f"__lakeward_{n}" for n in range(len(tables))]
             for name, table, need in zip(names, tables, needs, strict=True):
                 session.register(name, source_of(table, need))
-            bound = asked.rewritten([quoted(n) for n in names], [t.schema.names for t in tables])
+            bound = asked.rewritten([quoted(n) for n in names], [t.schema for t in tables])
             running = session.run(bound)
         except BaseException:
             session.close()

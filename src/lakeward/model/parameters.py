@@ -322,7 +322,9 @@ def _check_used(known: Mapping[str, Any], found: Sequence[Place]) -> None:
     if unused is not None:
         what = f"There is a value for {unused!r}, and the text has no :{unused}."
         names = ", ".join(f":{name}" for name in sorted(used)[:_LISTED])
-        hint = f"The text has {names}." if names else "Write it without quotes; in quotes it is text."
+        hint = (
+            f"The text has {names}." if names else "Write it without quotes; in quotes it is text."
+        )
         raise InvalidInput(what, hint=hint)
 
 

@@ -21,8 +21,8 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.parameters import Params
 from lakeward.model.schema import Schema
 from lakeward.model.sorting import SortKey
-from lakeward.read.microseconds import cast_rows, in_microseconds, marked
 from lakeward.read.auditing import audit_read
+from lakeward.read.microseconds import cast_rows, in_microseconds, marked
 from lakeward.read.scan import read_files
 
 
@@ -140,7 +140,6 @@ def dataset_of(
             microseconds for milliseconds.
         access: How the files are opened.
     """
-
     schema, choose = snapshot.schema, plan or snapshot.plan
     if columns is not None:
         schema = Schema(tuple(schema.field(name) for name in columns), schema.last_id)

@@ -49,8 +49,8 @@ def query_version(context: LakeContext, own: TableSnapshot, text: str) -> pa.Tab
         for alias, table, need in zip(names, tables, needs, strict=True):
             audit_read(context, table.log_head, table.version, "sql")
             session_of_engine.register(alias, source_of(table, need))
-        columns = [table.schema.names for table in tables]
-        running = session_of_engine.run(asked.rewritten([quoted(n) for n in names], columns))
+        schemas = [table.schema for table in tables]
+        running = session_of_engine.run(asked.rewritten([quoted(n) for n in names], schemas))
         return running.reader().read_all()
     finally:
         session_of_engine.close()

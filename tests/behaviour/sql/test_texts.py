@@ -90,8 +90,6 @@ def test_values_without_a_place_are_refused_in_conditions_and_statements(lake: l
     with lake.transaction() as tx:
         with pytest.raises(InvalidInput, match="text has no :nme"):
             tx.sql("DELETE FROM texts.t WHERE s = :name", {"name": "b", "nme": "c"})
-        done = tx.sql(
-            "DELETE FROM texts.t WHERE s = :a OR id IN (SELECT :b)", {"a": "b", "b": 77}
-        )
+        done = tx.sql("DELETE FROM texts.t WHERE s = :a OR id IN (SELECT :b)", {"a": "b", "b": 77})
         assert done.deleted == 1
         tx.rollback()

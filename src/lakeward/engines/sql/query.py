@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakeward.engines.spark import scopes
-from lakeward.engines.sql import wording
+from lakeward.engines.sql import doubles, wording
 from lakeward.engines.sql.spans import octets, readable
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model import parameters
@@ -23,6 +23,8 @@ from lakeward.model.quietly import quiet_parser
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
+
+    from lakeward.model.schema import Schema
 
 DIALECT: Final = "duckdb"
 """The dialect of texts: standard SQL with `"names"` and `'texts'`, as in DataFusion and DuckDB."""
@@ -90,20 +92,20 @@ class Query:
     prefixes: tuple[tuple[int, int, int], ...] = ()
     columns: tuple[ColumnRef, ...] = ()
     wording: tuple[wording.Edit, ...] = ()  # where DataFusion would read the text differently
+    compared: tuple[doubles.Pair, ...] = ()  # columns, values and numbers that are compared
+    numbers: tuple[int, ...] = ()  # positions of numbers with a point
     # the query with literals for parameters, for analysis; None if it cannot be parsed
     tree: Any = field(default=None, compare=False, repr=False)
     nodes: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     # cached results of the analysis, for a text that is run again
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def rewritten(
-        self, names: Sequence[str], columns: Sequence[Sequence[str]] = ()
-    ) -> parameters.Bound:
+    def rewritten(self, names: Sequence[str], schemas: Sequence[Schema] = ()) -> parameters.Bound:
         """Return the text with other table names, and the values of its parameters.
 
         Args:
             names: The quoted new name of each table.
-            columns: The columns of each table. Unquoted names in the text match them in any case;
+            schemas: The columns of each table. Unquoted names in the text match them in any case;
                 they are replaced by the exact names, because some engines match only these.
         """
         edits: list[wording.Edit] = list(self.wording)
@@ -112,23 +114,32 @@ class Query:
             edits.append((ref.start, ref.end, name + alias))
         for start, end, table in self.prefixes:
             edits.append((start, end, self.tables[table].own_alias))
-        edits += self._respelled(columns)
+        edits += self._respelled(schemas)
         return _edited(self.text, edits, self.values)
 
-    def _respelled(self, columns: Sequence[Sequence[str]]) -> list[tuple[int, int, str]]:
-        """Return edits that replace unquoted column names by exact, quoted ones if these differ."""
-        spelled = [{n.lower(): n for n in names} for names in columns]
-        edits = []
+    def _respelled(self, schemas: Sequence[Schema]) -> list[wording.Edit]:
+        """Return edits that make engines find columns, and compare them, as all others do.
+
+        Unquoted names are replaced by exact, quoted ones if these differ. Decimals that are
+        compared with doubles are cast.
+        """
+        spelled = [{f.name.lower(): f for f in schema} for schema in schemas]
+        edits: list[wording.Edit] = []
+        kinds: dict[int, str | None] = dict.fromkeys(self.numbers, "number")
+        kinds |= {place.start: doubles.kind_of(value) for place, value in self.values}
         for column in self.columns:
             name = column.name.lower()
-            found = {
+            fields = [
                 known[name]
                 for known, ref in zip(spelled, self.tables, strict=False)
                 if name in known and column.table in (None, ref.known_as)
-            }
-            if len(found) == 1 and found != {name}:
-                edits.append((column.start, column.end, quoted(found.pop())))
-        return edits
+            ]
+            exact = {field.name for field in fields}
+            if len(exact) == 1 and exact != {name}:
+                edits.append((column.start, column.end, quoted(exact.pop())))
+            found = {doubles.kind_of(field.type) for field in fields}
+            kinds[column.start] = found.pop() if len(found) == 1 else None
+        return [*edits, *doubles.edits(self.text, self.compared, kinds)]
 
 
 def read_query(text: str, params: Params | None = None) -> Query:
@@ -174,6 +185,9 @@ def _read(text: str, params: Params | None) -> Query:
         if id(p.table) in places
     ]
     columns = tuple(_columns(tree))
+    spans = {column.start: column.end for column in columns}
+    spans |= {place.start: place.end for place, _ in values}
+    numbers = {token.start: token.end + 1 for token in tokens if doubles.number(token)}
     return Query(
         text,
         tuple(refs),
@@ -181,6 +195,8 @@ def _read(text: str, params: Params | None) -> Query:
         tuple(prefixes),
         columns,
         tuple(wording.edits(tokens, parameters.nulls(values))),
+        tuple(doubles.pairs(tokens, {**spans, **numbers}, wording.BEFORE, wording.AFTER)),
+        tuple(numbers),
         literal,
         tuple(nodes),
     )

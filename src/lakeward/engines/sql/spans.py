@@ -7,6 +7,7 @@ places, so it gets a text of the same length with that; the engine gets bound va
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from lakeward.errors import InvalidInput
@@ -21,7 +22,7 @@ _SHOWN: Final = 60
 def octets(tokens: Sequence[Token]) -> list[tuple[Place, bytes]]:
     """Return the spans and values of literals such as `X'00ff'`; raise `InvalidInput`."""
     found = []
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in pairwise(tokens):
         is_literal = token.token_type.name == "STRING" and token.start == before.end + 1
         if not is_literal or before.token_type.name != "VAR" or before.text.lower() != "x":
             continue

@@ -31,6 +31,10 @@ _AFTER: Final = frozenset(
 """Tokens that end an expression."""
 
 
+BEFORE: Final = _OPENING | _CONNECTIVES | _BEFORE
+AFTER: Final = _CLOSING | _CONNECTIVES | _AFTER
+
+
 def edits(tokens: Sequence[Token], nulls: Sequence[tuple[int, int]] = ()) -> list[Edit]:
     """Return the edits for a query, given the spans of parameters with no value but null.
 

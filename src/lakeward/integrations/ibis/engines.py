@@ -103,8 +103,8 @@ class _Embedded:
             what = "Older versions are not read by SQL here."
             raise UnsupportedFeature(what, hint="Use con.table(name, version=…), or lake.sql.")
         found = [table(ref.parts) for ref in asked.tables]
-        columns = [one.schema.names for _, one in found]
-        text, values = asked.rewritten([quoted(name) for name, _ in found], columns)
+        schemas = [one.schema for _, one in found]
+        text, values = asked.rewritten([quoted(name) for name, _ in found], schemas)
         if values:
             what = "X'…' is not read by SQL here."
             raise UnsupportedFeature(what, hint="Give the bytes as a parameter to lake.sql.")

@@ -156,7 +156,7 @@ class Seen:
             names = [f"__lakeward_{n}" for n in range(len(tables))]
             for name, table, need in zip(names, tables, needs, strict=True):
                 session.register(name, table.source(need))
-            bound = asked.rewritten([quoted(n) for n in names], [s.names for s in schemas])
+            bound = asked.rewritten([quoted(n) for n in names], schemas)
             if explain:
                 bound = bound._replace(text=f"EXPLAIN {bound.text}")
             pairs = zip(asked.tables, tables, strict=True)
