@@ -93,3 +93,42 @@ def test_values_without_a_place_are_refused_in_conditions_and_statements(lake: l
         done = tx.sql("DELETE FROM texts.t WHERE s = :a OR id IN (SELECT :b)", {"a": "b", "b": 77})
         assert done.deleted == 1
         tx.rollback()
+
+
+def test_rows_of_the_engine_become_rows_of_tables(lake: lw.Lake) -> None:
+    """DataFusion has unsigned numbers of rows, and times in nanoseconds."""
+    with lake.transaction() as tx:
+        made = "CREATE TABLE texts.made AS SELECT id, row_number() OVER (ORDER BY id) AS n,"
+        tx.sql(f"{made} rank() OVER (ORDER BY id) AS r, now() AS at FROM texts.t")
+        tx.sql("INSERT INTO texts.made VALUES (9, 3, 3, now())")
+        tx.sql("UPDATE texts.made SET n = n WHERE id IN (SELECT id FROM texts.made)")
+        assert tx.read("texts.made")["n"].to_pylist() == [1, 2, 3]
+        assert tx.read("texts.made")["at"].null_count == 0
+        tx.rollback()
+
+
+def test_numbers_of_a_merge_are_decimals_where_the_column_is(lake: lw.Lake) -> None:
+    with lake.transaction() as tx:
+        tx.sql("CREATE TABLE texts.prices (id bigint, price decimal(10,2))")
+        for number in ("749106.57", "-9.05"):
+            tx.sql(
+                f"MERGE INTO texts.prices t USING (SELECT 1 AS id, {number} AS price) s"
+                " ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            )
+            assert str(tx.read("texts.prices")["price"][0]) == number
+        tx.rollback()
+
+
+def test_errors_of_the_engine_have_their_cause(lake: lw.Lake) -> None:
+    with pytest.raises(InvalidInput, match=r"cannot plan|could not run") as caught:
+        lake.sql("SELECT id FROM texts.t WHERE TIMESTAMP '0001-01-01' < now()").to_arrow()
+    assert "Optimizer rule" not in str(caught.value)
+    assert "0001-01-01" in str(caught.value) or "range" in str(caught.value)
+
+
+def test_frames_need_different_names(lake: lw.Lake) -> None:
+    result = lake.sql("SELECT a.id, b.id FROM texts.t a JOIN texts.t b ON a.id = b.id")
+    assert result.to_arrow().column_names == ["id", "id"]
+    for frame in (result.to_pandas, result.to_polars):
+        with pytest.raises(InvalidInput, match="several columns 'id'"):
+            frame()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeward.errors import MissingExtra
+from lakeward.errors import InvalidInput, MissingExtra
 
 
 def to_pandas(rows: pa.Table) -> Any:
@@ -17,6 +17,7 @@ def to_pandas(rows: pa.Table) -> Any:
         what = "Rows as a frame of pandas need pandas."
         raise MissingExtra(what, hint="Run: pip install pandas.") from error
 
+    _check_names(rows)
     # pandas has no missing integers but in its nullable types, and would make floats of them;
     # those inside of lists, maps and structs are Python integers.
     kinds = {
@@ -42,4 +43,13 @@ def to_polars(rows: pa.Table) -> Any:
         what = "Rows as a frame of Polars need polars."
         raise MissingExtra(what, hint="Run: pip install polars.") from error
 
+    _check_names(rows)
     return pl.from_arrow(rows)
+
+
+def _check_names(rows: pa.Table) -> None:
+    names = rows.column_names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        what = f"The result has several columns {twice!r}, and a frame has one of each name."
+        raise InvalidInput(what, hint=f"Write AS in the query: SELECT a.{twice} AS other_name.")

@@ -7,7 +7,6 @@ Other tables are Arrow datasets, which receive DataFusion's filters and columns.
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,10 +15,11 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.plain_types import plain_reader
 from lakeward.engines.arrow.streams import reader_of
+from lakeward.engines.sql.failures import failed, refused
 from lakeward.engines.sql.links import Links
 from lakeward.engines.sql.query import quoted
 from lakeward.engines.sql.source import PlainFiles, Source
-from lakeward.errors import InvalidInput, LakewardError, MissingExtra, StorageError
+from lakeward.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from lakeward.model.parameters import Bound
@@ -32,7 +32,6 @@ _SETTINGS: Final = {
     "datafusion.execution.time_zone": "UTC",
 }
 _SHOWN: Final = 600
-_PREFIX: Final = re.compile(r"^(DataFusion error: )?((?:[A-Z][A-Za-z]+ ?)+ error: )*")
 
 
 def new_context(settings: Mapping[str, str] | None = None) -> Any:
@@ -112,7 +111,7 @@ class DataFusionSession:
             frame = self._context.sql(asked.text, **given)
             names = None if self._is_shared else self._context.names(frame, asked.text, **given)
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
         return Running(frame, self._files, names)
 
     def close(self) -> None:
@@ -163,10 +162,10 @@ class Running:
         try:
             found = reader_of(self._frame)
         except Exception as error:
-            raise _failed(error) from error
+            raise failed(error) from error
         for files in self._files:
             files.check()
-        return plain_reader(found, _failed, self._names, restores_units=self._keeps_units())
+        return plain_reader(found, failed, self._names, restores_units=self._keeps_units())
 
     def _keeps_units(self) -> bool:
         """Return whether marks of columns hold: UNION puts them on the rows of all its parts."""
@@ -180,25 +179,3 @@ def _scalar(value: Any) -> pa.Scalar:
     except (pa.ArrowException, OverflowError) as error:
         what = f"{str(value)[:_SHOWN]} cannot be a parameter: {error}."
         raise InvalidInput(what) from error
-
-
-def _refused(error: Exception) -> LakewardError:
-    if isinstance(error, LakewardError):
-        return error
-    what = f"DataFusion cannot plan the query: {_said(error)}."
-    return InvalidInput(what, hint="lakeward show TABLE lists the columns of a table.")
-
-
-def _failed(error: Exception) -> LakewardError:
-    if isinstance(error, LakewardError):
-        return error
-    said = _said(error)
-    if "ObjectStore" in said or "No such file" in said:
-        return StorageError(f"A file of the query cannot be read: {said}.")
-    what = f"DataFusion could not run the query: {said}."
-    return InvalidInput(what)
-
-
-def _said(error: Exception) -> str:
-    first = str(error).strip().partition("\n")[0]
-    return _PREFIX.sub("", first)[:_SHOWN].rstrip(". ")

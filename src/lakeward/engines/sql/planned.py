@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 from datafusion import DataFrame, SessionConfig, SessionContext
 
 from lakeward.engines.sql.casts import FUNCTION, computed
+from lakeward.engines.sql.failures import refused
 from lakeward.errors import UnsupportedFeature
 
 SETTINGS: Final = {
@@ -80,8 +81,11 @@ class PlannedContext(SessionContext):
         self._others: dict[Way, SessionContext] = {}
 
     def sql(self, query: str, *args: Any, **named: Any) -> DataFrame:
-        """Plan a query, in which all casts are computed: see `casts`."""
-        frame = super().sql(computed(query), *args, **named)
+        """Plan a query, in which all casts are computed: see `casts`; raise `InvalidInput`."""
+        try:
+            frame = super().sql(computed(query), *args, **named)
+        except Exception as error:
+            raise refused(error) from error
         way = way_of(frame)
         if way is Way.PLAIN:
             return frame

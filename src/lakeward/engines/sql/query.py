@@ -117,14 +117,14 @@ class Query:
         edits += self._respelled(schemas)
         return _edited(self.text, edits, self.values)
 
-    def _respelled(self, schemas: Sequence[Schema]) -> list[wording.Edit]:
+    def _respelled(self, schemas: Sequence[Schema]) -> list[tuple[int, int, str]]:
         """Return edits that make engines find columns, and compare them, as all others do.
 
         Unquoted names are replaced by exact, quoted ones if these differ. Decimals that are
         compared with doubles are cast.
         """
         spelled = [{f.name.lower(): f for f in schema} for schema in schemas]
-        edits: list[wording.Edit] = []
+        edits = []
         kinds: dict[int, str | None] = dict.fromkeys(self.numbers, "number")
         kinds |= {place.start: doubles.kind_of(value) for place, value in self.values}
         for column in self.columns:

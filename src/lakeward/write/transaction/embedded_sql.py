@@ -51,6 +51,7 @@ from lakeward.write.transaction.sql_values import (
     nullable,
     parts_of,
     spelled,
+    writable,
 )
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class EmbeddedSql:
 
         own = {place.name for place in tree.find_all(exp.Placeholder)}
         values = {name: value for name, value in self._values.items() if name in own}
-        return self._seen.query(tree.sql(dialect=queries.DIALECT), values or None).to_arrow()
+        text = tree.sql(dialect=queries.DIALECT)
+        return writable(self._seen.query(text, values or None).to_arrow())
 
     # Statements about whole tables.
 
@@ -244,6 +246,7 @@ class EmbeddedSql:
         using = tree.args["using"]
         alias = using.alias_or_name.lower()
         bare = using.copy()
+        cast_decimals(bare, self._seen.definition(name), None, by_name=True)
         data = self._query(exp.select("*").from_(bare))
         if not tree.args.get("on"):
             what = "MERGE needs ON and a condition."

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.errors import InvalidInput, SchemaMismatch, UnsupportedFeature
 from lakeward.model import parameters
@@ -94,6 +95,24 @@ def spelled(name: str, schema: Schema) -> str:
 def nullable(schema: pa.Schema) -> pa.Schema:
     """Return a schema without metadata in which all columns are nullable."""
     return pa.schema([pa.field(f.name, f.type) for f in schema])
+
+
+def writable(rows: pa.Table) -> pa.Table:
+    """Return the rows of a query in types that tables can have.
+
+    DataFusion counts in unsigned integers, and has times such as now() in nanoseconds; digits below
+    a microsecond are cut.
+    """
+    for n, column in enumerate(rows.columns):
+        if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+        elif column.type.equals(pa.uint64()):
+            limit = pc.max(column).as_py()
+            column = column if (limit or 0) >= 2**63 else column.cast(pa.int64())
+        if not column.type.equals(rows.schema.field(n).type):
+            field = rows.schema.field(n)
+            rows = rows.set_column(n, field.with_type(column.type), column)
+    return rows
 
 
 def inserted_names(definition: Definition, count: int) -> list[str]:
