@@ -162,6 +162,7 @@ def test_a_decimal_is_compared_with_a_double_as_a_double(
         "t WHERE f BETWEEN n AND n": [0, 1, 2, 3],
         "t WHERE n NOT IN (f, f) OR n IN (f)": [0, 1, 2, 3],
         "t WHERE n = 749106.57": [0],
+        't WHERE "n" = 749106.57 OR t."f" < "n"': [0],
         "t WHERE 749106.57 <= n": [0, 3],
         "t WHERE n IN (749106.57, .07, 3.551) AND id > -1.5": [0, 2],
         "t WHERE n BETWEEN 749106.57 AND 1234567.89 OR n < -749106.57": [0, 3],

@@ -73,12 +73,13 @@ class TableRef:
 
 
 class ColumnRef(NamedTuple):
-    """An unquoted column name in a query."""
+    """A column name in a query."""
 
     name: str
     table: str | None  # the qualifier before it, in lower case
     start: int
     end: int
+    is_quoted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Query:
                 if name in known and column.table in (None, ref.known_as)
             ]
             exact = {field.name for field in fields}
-            if len(exact) == 1 and exact != {name}:
+            if len(exact) == 1 and exact != {name} and not column.is_quoted:
                 edits.append((column.start, column.end, quoted(exact.pop())))
             found = {doubles.kind_of(field.type) for field in fields}
             kinds[column.start] = found.pop() if len(found) == 1 else None
@@ -286,7 +287,7 @@ def _in_order(tables: Any) -> list[exp.Table]:
 
 
 def _columns(tree: exp.Expr) -> Iterator[ColumnRef]:
-    """Yield unquoted column names, without aliases that the query itself defines."""
+    """Yield column names, without aliases that the query itself defines."""
     from sqlglot import exp
 
     made: dict[str, list[exp.Expr]] = {}
@@ -294,11 +295,12 @@ def _columns(tree: exp.Expr) -> Iterator[ColumnRef]:
         made.setdefault(alias.alias.lower(), []).append(alias)
     for column in tree.find_all(exp.Column):
         this, table = column.this, column.table.lower() or None
-        if not isinstance(this, exp.Identifier) or this.quoted or "start" not in this.meta:
+        if not isinstance(this, exp.Identifier) or "start" not in this.meta:
             continue
         aliases = () if table is not None else made.get(this.name.lower(), ())
         if all(_is_hidden(alias, column) for alias in aliases):
-            yield ColumnRef(this.name, table, this.meta["start"], this.meta["end"] + 1)
+            start, end = this.meta["start"], this.meta["end"] + 1
+            yield ColumnRef(this.name, table, start, end, bool(this.quoted))
 
 
 def _is_hidden(alias: exp.Expr, column: exp.Expr) -> bool:
