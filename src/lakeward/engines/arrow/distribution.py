@@ -13,6 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.engines.arrow.decimals import to_floating
+
 _CLASSES: Final = 10
 _HASHED: Final = 32
 
@@ -53,7 +55,9 @@ def _numbers(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
     kind = values.type
     if pa.types.is_floating(kind):
         return pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values).cast(pa.float64())
-    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind):
+        return to_floating(values, kind, pa.float64())
+    if pa.types.is_integer(kind):
         return values.cast(pa.float64(), safe=False)
     if pa.types.is_date32(kind):
         return values.cast(pa.int32()).cast(pa.float64())

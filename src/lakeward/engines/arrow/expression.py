@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
+from lakeward.engines.arrow.decimals import to_floating
 from lakeward.errors import InvalidExpression
 from lakeward.model.expressions.nodes import (
     And,
@@ -206,6 +207,8 @@ def _cast(value: Arrow, source: Type, target: Type) -> Arrow:
         # Wide integers lose digits. Of a bare cast Arrow converts the bounds of row groups, too,
         # and fails where they do not fit exactly; of a sum it does not.
         return pc.add(value.cast(kind, safe=False), pc.scalar(pa.scalar(0.0, kind)))
+    if isinstance(source, Decimal) and target in _FLOATING:
+        return to_floating(value, arrow_type(source), kind)
     if isinstance(target, Decimal) and source in _FLOATING:
         return pc.round(value, target.scale, round_mode="half_towards_infinity").cast(kind)
     if source == Primitive("string") and target == Primitive("timestamp"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.engines.arrow.decimals import cast
 from lakeward.errors import InvalidInput, SchemaMismatch, UnsupportedFeature
 from lakeward.model import parameters
 from lakeward.model.definition import Definition
@@ -218,7 +219,7 @@ def fitted(
     for name, column in zip(wanted, rows.columns, strict=True):
         own = spelled[name.lower()]
         try:
-            columns[own] = column if column.type.equals(types[own]) else column.cast(types[own])
+            columns[own] = column if column.type.equals(types[own]) else cast(column, types[own])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             columns[own] = column  # an error is raised when it is written
     computed = generated_ids(definition)
