@@ -255,3 +255,74 @@ def test_constraints_of_a_table_are_shown_as_they_were_declared(
     shared_lake.create(name, {"n": "int64"}, constraints=declared)
 
     assert shared_lake.table(name).constraints == declared
+
+
+@pytest.mark.parametrize("how", ["append", "appends", "merge"])
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_a_quarantined_row_takes_no_key(
+    shared_lake: lw.Lake, name: str, how: str, bad_first: bool
+) -> None:
+    make(shared_lake, name, "quarantine")
+    given = [rows((3, -1)), rows((3, 5))] if bad_first else [rows((3, 5)), rows((3, -1))]
+
+    with shared_lake.transaction() as tx:
+        match how:
+            case "append":
+                tx.append(name, pa.concat_tables(given))
+            case "appends":
+                for some in given:
+                    tx.append(name, some)
+            case _:
+                on = "target.id = source.id AND target.amount = source.amount"
+                tx.merge(name, pa.concat_tables(given), on=on)
+
+    assert shared_lake.table(name).to_arrow(where="id = 3")["amount"].to_pylist() == [5.0]
+    aside = shared_lake.table(f"{name}__quarantine").to_arrow()
+    assert [(r["amount"], r["_constraint"]) for r in aside.to_pylist()] == [(-1.0, "positive")]
+    (found,) = shared_lake.violations(table=name)
+    assert (found.constraint, found.count) == ("positive", 1)
+
+
+def test_a_quarantined_row_fails_no_key(shared_lake: lw.Lake, name: str) -> None:
+    constraints: dict[str, Any] = {
+        "key": lw.Unique("id"),
+        "positive": lw.Check("amount > 0", on_violation="quarantine"),
+    }
+    shared_lake.create(name, "id int64, amount double", constraints=constraints)
+
+    append(shared_lake, name, rows((1, -1), (1, 5)))
+
+    assert shared_lake.table(name).to_arrow()["amount"].to_pylist() == [5.0]
+    with pytest.raises(ConstraintViolation, match="Unique key key"):
+        append(shared_lake, name, rows((2, -1), (1, 6)))
+
+
+def test_a_row_that_one_key_keeps_out_takes_no_other(shared_lake: lw.Lake, name: str) -> None:
+    constraints = {n: lw.Unique(n, on_violation="quarantine") for n in ("a", "b")}
+    shared_lake.create(name, "a int64, b int64", constraints=constraints)
+
+    append(shared_lake, name, {"a": [1, 2, 2, 3, 3], "b": [1, 1, 2, 2, 3]})
+
+    found = shared_lake.table(name).to_arrow().to_pylist()
+    assert [(r["a"], r["b"]) for r in found] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_quarantined_row_is_no_parent_and_its_child_takes_no_key(
+    shared_lake: lw.Lake, new_name: Callable[[], str]
+) -> None:
+    parents, children = new_name(), new_name()
+    make(shared_lake, parents, "quarantine")
+    constraints: dict[str, Any] = {
+        "key": lw.Unique("id", on_violation="quarantine"),
+        "parent": lw.ForeignKey("p", references=parents, key="id", on_violation="quarantine"),
+    }
+    shared_lake.create(children, "id int64, p int64", constraints=constraints)
+
+    with shared_lake.transaction() as tx:
+        tx.append(children, {"id": [1, 1, 2, 2], "p": [3, 1, 4, 2]})
+        tx.append(parents, rows((3, -1), (4, 4)))
+
+    found = shared_lake.table(children).to_arrow().to_pylist()
+    assert [(r["id"], r["p"]) for r in found] == [(1, 1), (2, 4)]
+    aside = shared_lake.table(f"{children}__quarantine").to_arrow().to_pylist()
+    assert [(r["id"], r["p"], r["_constraint"]) for r in aside] == [(1, 3, "parent"), (2, 2, "key")]

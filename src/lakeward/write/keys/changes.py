@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeward.model.constraints import foreign_keys
 from lakeward.model.expressions.when import Does
 from lakeward.model.file import LoggedFile
 from lakeward.write.keys.reading import logged
@@ -56,6 +57,26 @@ def marked_files(change: Change) -> dict[str, LoggedFile]:
     gone = {f.path for f in change.removed.values()}
     new = logged(change.added, change.head.version + 1)
     return {f.path: f for f in new if f.path in gone}
+
+
+def parents_first(changes: Iterable[Change]) -> list[Change]:
+    """Return changes in an order in which tables come after those that they refer to."""
+    by_name = {str(change.head.name): change for change in changes}
+    found: dict[str, Change] = {}
+    visited: set[str] = set()
+
+    def visit(name: str) -> None:
+        change = by_name.get(name)
+        if change is None or name in visited:
+            return
+        visited.add(name)
+        for key in foreign_keys(change.new_definition or change.definition).values():
+            visit(key.references)
+        found[name] = change
+
+    for name in by_name:
+        visit(name)
+    return list(found.values())
 
 
 def _writes(step: RowsChanged) -> bool:

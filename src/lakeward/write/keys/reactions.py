@@ -15,11 +15,10 @@ from lakeward.model.constraints import ForeignKey, NotNull, OnViolation, Unique
 from lakeward.model.constraints import foreign_keys as foreign_keys_of
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.write.keys.changes import kinds_of
-from lakeward.write.keys.check import KeyCheck, Offence
+from lakeward.write.keys.check import KeyCheck
 from lakeward.write.keys.guards import Guard, NothingRemoved
+from lakeward.write.keys.offences import Offence, is_fatal
 from lakeward.write.plan.change import Change
-from lakeward.write.plan.origins import Kind
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def check_keys(
         by_id = {c.head.table_id or -n: c for n, c in enumerate(changes, 1)}
         check = KeyCheck(context, session, by_id, {head.table_id for head in dropped})
         check.run()
-    fatal = [o for o in check.offences if _is_fatal(o)]
+    fatal = [o for o in check.offences if is_fatal(o)]
     if fatal:
         raise _violation(fatal)
     warned = [o for o in check.offences if o.constraint.on_violation == OnViolation.WARN]
@@ -104,24 +103,10 @@ def check_foreign_keys(
     with context.database.read() as session:
         check = KeyCheck(context, session, {head.table_id: change}, is_pinned=True)
         check.run()
-    fatal = [o for o in check.offences if _is_fatal(o)]
+    fatal = [o for o in check.offences if is_fatal(o)]
     if fatal:
         raise _violation(fatal)
     return [guard for guard in check.guards if isinstance(guard, NothingRemoved)]
-
-
-def _is_fatal(offence: Offence) -> bool:
-    if offence.constraint.on_violation == OnViolation.QUARANTINE:
-        return not _can_move(offence)
-    return offence.constraint.on_violation == OnViolation.FAIL
-
-
-def _can_move(offence: Offence) -> bool:
-    """Return whether rows can be moved to quarantine: all of them new or changed by the change."""
-    change, places = offence.change, offence.places
-    if not places or not change.head.guarded:
-        return False
-    return all((kinds_of(change, path, at) > Kind.KEPT).all() for path, at in places.items())
 
 
 def endless(found: Sequence[Offence]) -> ConstraintViolation:

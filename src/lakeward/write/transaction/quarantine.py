@@ -23,7 +23,7 @@ from lakeward.model.names import TableName
 from lakeward.model.records import to_json
 from lakeward.model.steps import reach
 from lakeward.read.scan import read_files
-from lakeward.write.keys.check import Offence
+from lakeward.write.keys.offences import Offence
 from lakeward.write.keys.reactions import endless
 from lakeward.write.keys.reading import logged
 from lakeward.write.plan.change import Added, Change, write_operation
