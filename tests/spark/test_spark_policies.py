@@ -48,6 +48,28 @@ def test_statements_keep_to_the_policy_of_a_pattern(
 
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_merge_that_evolves_is_refused_by_a_strict_policy(
+    spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    merge = (
+        "MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 2L AS id, 'q' AS k) s ON t.id = s.id"
+        " WHEN NOT MATCHED THEN INSERT *"
+    )
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", {"id": "int64"}, format=table_format)
+        lake.set_policy("t", {"schema_mode": "strict"})
+        with lake.transaction(spark=spark) as tx:
+            tx.sql("INSERT INTO t VALUES (1)")
+            with pytest.raises(PolicyViolation, match="policy of t says 'strict'"):
+                tx.sql(merge)
+        assert (table.schema.names, ids(lake, "t")) == (["id"], [1])
+        lake.set_policy("t", {"schema_mode": "merge"})
+        with lake.transaction(spark=spark) as tx:
+            tx.sql(merge)
+        assert (table.schema.names, ids(lake, "t")) == (["id", "k"], [1, 2])
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_tables_that_statements_make_keep_to_the_policy_of_their_pattern(
     spark: SparkSession, tmp_path: Path, table_format: str
 ) -> None:

@@ -61,6 +61,34 @@ def test_a_write_that_asks_for_more_than_the_policy_is_refused(
     assert (caught.value.pattern, caught.value.field) == (name, "schema_mode")
 
 
+def test_a_merge_that_evolves_is_refused_by_a_strict_policy(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    shared_lake.create(name, {"id": "int64"})
+    merge = (
+        f"MERGE {{}} INTO {name} t USING (SELECT CAST(2 AS BIGINT) AS id, 'q' AS k) s"
+        " ON t.id = s.id WHEN NOT MATCHED THEN INSERT {}"
+    )
+    shared_lake.set_policy(name, {"schema_mode": "strict"})
+
+    with (
+        unchanged(shared_lake),
+        pytest.raises(PolicyViolation, match=f"policy of {name} says 'strict'") as caught,
+        shared_lake.transaction() as tx,
+    ):
+        tx.sql(merge.format("WITH SCHEMA EVOLUTION", "*"))
+    assert (caught.value.pattern, caught.value.field) == (name, "schema_mode")
+
+    with shared_lake.transaction() as tx:
+        tx.sql(merge.format("", "(id) VALUES (s.id)"))
+    assert (shared_lake.table(name).schema.names, ids(shared_lake, name)) == (["id"], [2])
+
+    shared_lake.set_policy(name, {"schema_mode": "merge"})
+    with shared_lake.transaction() as tx:
+        tx.sql(merge.format("WITH SCHEMA EVOLUTION", "*"))
+    assert shared_lake.table(name).schema.names == ["id", "k"]
+
+
 _CHANGES: dict[str, Callable[[Any], Any]] = {
     "add_column": lambda alter: alter.add_column("c", "string"),
     "drop_column": lambda alter: alter.drop_column("note"),

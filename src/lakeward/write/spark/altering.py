@@ -32,6 +32,7 @@ from lakeward.model.types import Field, ListOf, MapOf
 from lakeward.write.alter.alter import Altered, altered, lacks_values
 from lakeward.write.spark.tables import SparkTables
 from lakeward.write.spark.validate import refuse, refuse_missing
+from lakeward.write.stage.evolutions import check_merging
 from lakeward.write.transaction.executor import NothingDone
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def evolved_merge(
     """Return a MERGE WITH SCHEMA EVOLUTION as a plain MERGE, after altering its target.
 
     Return also whether the target was altered. `text` is the statement with the names that its
-    tables have in Spark. If an alteration is rejected, it raises `NothingDone`, and the transaction
-    is unchanged.
+    tables have in Spark. If an alteration is rejected, or the policy of the target allows none, it
+    raises `NothingDone`, and the transaction is unchanged.
     """
     if table is None:
         message = "a statement that changes rows has a table of the lake for its target"
@@ -98,6 +99,7 @@ def evolved_merge(
             if takes.takes_all or column.name.lower() in takes.assigned
         ]
         before = tables.definition(table)
+        check_merging(tables.change(table).head, before)
         alter(table, list(merging(before.schema, pa.schema(given), typed=True)))
     except NothingDone:
         forget()

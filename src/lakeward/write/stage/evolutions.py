@@ -60,6 +60,11 @@ def mode_of(
     return asked
 
 
+def check_merging(head: Head, definition: Definition) -> None:
+    """Raise `PolicyViolation` if the policy does not allow a write that adds columns."""
+    mode_of(head, definition, SchemaMode.MERGE, SchemaMode.MERGE)
+
+
 def _check_mapping(head: Head, before: Definition, after: Definition) -> None:
     modes = (before.properties.get(MODE, "none"), after.properties.get(MODE, "none"))
     if modes[0] == modes[1]:

@@ -39,6 +39,7 @@ from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
 from lakeward.read.result import QueryResult, of_table
 from lakeward.write.plan.change import RowChanges
+from lakeward.write.stage.evolutions import check_merging
 from lakeward.write.transaction.seen import Seen
 from lakeward.write.transaction.sql_text import expression_text
 from lakeward.write.transaction.sql_values import (
@@ -286,8 +287,9 @@ class EmbeddedSql:
     def _evolve(self, name: TableName, given: pa.Schema, takes: merging.Evolving) -> None:
         """Add columns, and widen types, that the actions of a merge take from the data."""
         taken = [f for f in given if takes.takes_all or f.name.lower() in takes.assigned]
-        schema = self._seen.definition(name).schema
-        for change in merged(schema, nullable(pa.schema(taken)), typed=True):
+        definition = self._seen.definition(name)
+        check_merging(self._seen.head(name), definition)
+        for change in merged(definition.schema, nullable(pa.schema(taken)), typed=True):
             self._tx.alter(str(name)).apply(change)
 
     def _action(
