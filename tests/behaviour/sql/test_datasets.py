@@ -57,7 +57,7 @@ def table(lake: lw.Lake, table_format: str) -> lw.Table:
     """Six rows in two files, one of which lacks a row that was deleted, and a renamed column."""
     mapped = {"delta.columnMapping.mode": "name"} if table_format == "delta" else {}
     policy = {"merge_on_read": True} if table_format == "delta" else {}
-    columns = "id int64, t string, day date, ts timestamp, v double, n decimal(9,2)"
+    columns = "id int64 not null, t string, day date, ts timestamp, v double, n decimal(9,2)"
     made = lake.create("t", columns, properties=mapped, policy=policy)
     for first in (0, 3):
         append(
@@ -67,6 +67,32 @@ def table(lake: lw.Lake, table_format: str) -> lw.Table:
         tx.alter("t").rename_column("t", "s")
     delete(lake, "t", "id = 0")
     return made
+
+
+def test_required_columns_stay_required(lake: lw.Lake) -> None:
+    parts = [pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.list_(pa.string()))]
+    kinds = {"id": pa.int64(), "s": pa.struct(parts)}
+    required = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
+    table = lake.create("r", pa.schema([*required, pa.field("n", pa.string())]))
+    table.append([{"id": n, "s": {"a": n, "b": ["x"]}, "n": None} for n in range(4)])
+    dataset, wanted = table.to_dataset(), ["s", "id"]
+    schema = pa.schema([dataset.schema.field(name) for name in wanted])
+    for found in (
+        dataset.to_table(columns=wanted, filter=F("id") < 3),
+        dataset.filter(F("n").is_null() & (F("id") < 3)).to_table(columns=wanted),
+        dataset.head(3, columns=wanted, filter=F("id") < 5),
+        dataset.scanner(columns=wanted, filter=F("id") < 3).to_table(),
+        pa.Table.from_batches(dataset.to_batches(columns=wanted, filter=F("id") < 3)),
+        dataset.sort_by("id").head(3, columns=wanted, filter=F("id") < 9),
+        dataset.take([0, 1, 2], columns=wanted, filter=F("id") < 3),
+    ):
+        assert found["id"].to_pylist() == [0, 1, 2]
+        assert found.schema.equals(schema)
+    # Engines ask for no columns to count rows.
+    none = dataset.to_batches(columns=[], filter=F("id") < 3)
+    assert sum(batch.num_rows for batch in none) == 3
+    assert dataset.to_table(filter=F("id") > 9).schema.equals(dataset.schema)
+    assert dataset.to_table(columns={"m": F("id") + 1}, filter=F("id") < 1)["m"].to_pylist() == [1]
 
 
 def test_filters_and_columns_give_the_rows_of_the_table(table: lw.Table) -> None:

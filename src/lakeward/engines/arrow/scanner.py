@@ -83,9 +83,14 @@ class StreamScanner:
         return self.to_table().take(indices)
 
     def _of(self, batch: pa.RecordBatch) -> pa.RecordBatch | pa.Table:
-        if self._filter is None and not isinstance(self._columns, Mapping):
+        if isinstance(self._columns, Mapping):
+            return _computed(pa.Table.from_batches([batch]), self._columns, self._filter)
+        if self._filter is None:
             return batch.select(list(self._columns))
-        return _computed(pa.Table.from_batches([batch]), self._columns, self._filter)
+        kept = _computed(pa.Table.from_batches([batch]), None, self._filter)
+        # Arrow's plans forget which columns are required.
+        whole = pa.Table.from_arrays(kept.columns, schema=self.dataset_schema)
+        return whole.select(list(self._columns))
 
 
 def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -104,12 +109,15 @@ def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _computed(rows: pa.Table, columns: Columns, kept: pc.Expression | None) -> pa.Table:
+def _computed(
+    rows: pa.Table, columns: Mapping[str, pc.Expression] | None, kept: pc.Expression | None
+) -> pa.Table:
+    """Return expressions of the rows that match a filter; None for the columns as they are."""
     steps = [acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))]
     if kept is not None:
         steps.append(acero.Declaration("filter", acero.FilterNodeOptions(kept)))
-    named = columns if isinstance(columns, Mapping) else {n: pc.field(n) for n in columns}
-    project = acero.ProjectNodeOptions(list(named.values()), list(named))
-    steps.append(acero.Declaration("project", project))
+    if columns is not None:
+        project = acero.ProjectNodeOptions(list(columns.values()), list(columns))
+        steps.append(acero.Declaration("project", project))
     # Several threads would not keep the order of the rows.
     return acero.Declaration.from_sequence(steps).to_table(use_threads=False)
