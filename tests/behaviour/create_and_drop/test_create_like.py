@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,49 @@ def test_a_table_is_made_like_data(
 
     assert str(made.schema) == _COLUMNS
     assert made.to_arrow().num_rows == 0
+
+
+def test_times_in_json_lines_have_the_types_by_which_they_are_read(
+    shared_lake: lw.Lake, name: str, tmp_path: Path
+) -> None:
+    given: list[dict[str, Any]] = [
+        {
+            "text": "2025-13-01T00:00:00.5",
+            "utc": "2025-06-01T12:00:00Z",
+            "wall": "2025-06-01 12:00:00.5",
+            "day": "2025-06-01",
+            "mixed": "2025-06-01T12:00:00",
+            "s": {"days": ["2025-06-01"], "at": None},
+        },
+        {
+            "text": "2025-06-01T00:00:00",
+            "utc": "2025-06-01T12:00:00+02:00",
+            "wall": "2025-06-01",
+            "day": None,
+            "mixed": "2025-06-01T12:00:00Z",
+            "s": {"days": [], "at": "2025-06-01T12:00:00.25Z"},
+        },
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in given)
+    (tmp_path / "x.jsonl").write_text(lines)
+
+    table = shared_lake.create(name, like=tmp_path / "x.jsonl")
+    append(shared_lake, name, tmp_path / "x.jsonl")
+
+    assert str(table.schema) == (
+        "text: string\nutc: timestamp\nwall: timestamp_ntz\nday: date\nmixed: timestamp\n"
+        "s: struct<days: list<date>, at: timestamp>"
+    )
+    noon = datetime.fromisoformat("2025-06-01T12:00:00")
+    rows = table.to_arrow().to_pylist()
+    assert [r["utc"] for r in rows] == [_utc(noon), _utc(noon.replace(hour=10))]
+    assert [r["wall"] for r in rows] == [noon.replace(microsecond=500_000), noon.replace(hour=0)]
+    assert [r["day"] for r in rows] == [noon.date(), None]
+    assert rows[1]["s"]["at"] == _utc(noon.replace(microsecond=250_000))
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC)
 
 
 def test_a_table_is_made_like_another_table(shared_lake: lw.Lake, name: str) -> None:

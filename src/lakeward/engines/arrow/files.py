@@ -204,7 +204,7 @@ def _csv_schema(path: RowFile, schema: pa.Schema, table: str) -> Batches:
 
 def _json_schema(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     del schema, table
-    import pyarrow.json as pj
+    from lakeward.engines.arrow.json_schema import json_schema
 
     with opened_text(path) as file:
         block = next(blocks(file), b"")
@@ -218,8 +218,7 @@ def _json_schema(path: RowFile, schema: pa.Schema, table: str) -> Batches:
         what = f"{path} cannot be read: {error}."
         hint = 'Each line is one object, such as {"id": 1}.'
         raise InvalidInput(what, hint=hint, path=str(path)) from error
-    reading = pj.ReadOptions(block_size=len(block) + 1)
-    yield pj.read_json(pa.BufferReader(block), reading).slice(0, 0)
+    yield json_schema(block).empty_table()
 
 
 def _opened(path: RowFile) -> Any:
