@@ -221,6 +221,21 @@ def test_no_value_is_changed_without_a_word(kind: pa.DataType, value: bytes) -> 
         JsonLines(pa.schema({"c": kind}), "t").table(b'{"c": %b}\n' % value, path="x")
 
 
+@pytest.mark.parametrize("value", ['"nan"', '"1.5"', '"infinity"', "1e300"])
+@pytest.mark.parametrize("other", ["1.5", '"NaN"', '"Infinity"'])
+def test_texts_of_numbers_are_refused_but_for_those_that_are_no_json(
+    value: str, other: str
+) -> None:
+    schema = pa.schema({"c": pa.list_(pa.float32()), "m": pa.map_(pa.string(), pa.float64())})
+    lines = f'{{"c": [{other}], "m": {{"a": {other}, "b": 1e300}}}}\n'
+    found = JsonLines(schema, "t").table(lines.encode())
+    read = float(other.strip('"'))
+    assert str(found["c"].to_pylist()) == f"[[{read}]]"
+    assert str(found["m"].to_pylist()) == f"[[('a', {read}), ('b', 1e+300)]]"
+    with pytest.raises(InvalidInput, match="ine 2 of x"):
+        JsonLines(schema, "t").table(f'{lines}{{"c": [{value}]}}'.encode(), path="x")
+
+
 _WRONG: dict[str, tuple[str, str, type[Exception], str]] = {
     "number": ("x.csv", "id\n1\n2\nx\n", SchemaMismatch, "'x' in line 4 of "),
     "number in json": ("x.jsonl", '{"id": 1}\n{"id": 1.5}\n', SchemaMismatch, "1.5 in line 2 of "),

@@ -229,6 +229,9 @@ def test_json_lines_have_texts_for_what_json_has_no_number_for(
         {"x": "Infinity", "f": None, "l": None},
         {"x": 1.5, "f": "NaN", "l": ["-Infinity"]},
     ]
+    lake.create("u", {"x": "float64", "f": "float32", "l": "list<float64>"})
+    append(lake, "u", file)
+    assert str(lake.table("u").to_arrow()) == str(table.to_arrow())
 
 
 def test_directories_name_values_that_can_be_read_back(lake: lw.Lake, tmp_path: Path) -> None:

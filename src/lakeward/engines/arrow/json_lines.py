@@ -1,8 +1,9 @@
 """Reads newline-delimited JSON as Arrow: one object per line, by a schema.
 
 A field that a line lacks is null; a field that the schema lacks is an error. Dates and timestamps
-are ISO 8601 text, decimals are numbers or text, maps are objects. A timestamp without a zone is
-read as UTC if the column has a zone.
+are ISO 8601 text, decimals are numbers or text, maps are objects. Floats that are no numbers are
+the texts `NaN`, `Infinity` and `-Infinity`. A timestamp without a zone is read as UTC if the column
+has a zone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from lakeward.engines.arrow.fit import misfit
-from lakeward.engines.arrow.json_maps import MapsAsLists
+from lakeward.engines.arrow.json_maps import Rewriting
 from lakeward.engines.arrow.json_values import converted, readable
 from lakeward.engines.arrow.plain import neutral
 from lakeward.errors import InvalidInput, LakewardError, SchemaMismatch
@@ -36,13 +37,8 @@ class JsonLines:
     def __init__(self, schema: pa.Schema, table: str) -> None:
         self._schema = schema
         self._table = table
-        fields = [f.with_type(readable(f.type)).with_nullable(True) for f in schema]
-        self._options = pj.ParseOptions(
-            explicit_schema=pa.schema(fields),
-            newlines_in_values=False,
-            unexpected_field_behavior="error",
-        )
-        self._maps = MapsAsLists(schema)
+        self._options = {wide: _options(schema, wide=wide) for wide in (False, True)}
+        self._rewriting = Rewriting(schema)
 
     def table(self, lines: bytes, *, path: str | None = None, before: int = 0) -> pa.Table:
         """Parse whole lines as rows; errors have line numbers, counted from `before` + 1."""
@@ -55,9 +51,9 @@ class JsonLines:
 
     def _read(self, lines: bytes) -> pa.Table:
         check_objects(lines)
-        text = self._maps.rewritten(lines)
+        text = self._rewriting.rewritten(lines)
         reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
-        found = pj.read_json(io.BytesIO(text), reading, self._options)
+        found = pj.read_json(io.BytesIO(text), reading, self._options[b"Infinity" in text])
         found.validate(full=True)  # The reader does not check that text is UTF-8.
         begun = lines.count(b"\n{") + lines.removeprefix(codecs.BOM_UTF8).startswith(b"{")
         if found.num_rows > begun:
@@ -104,6 +100,15 @@ class JsonLines:
                 return misfit(value_shown, kind, name, self._table, (where, facts))
         what = f"{where.capitalize()} does not fit {self._table}: {error}."
         return InvalidInput(what, hint=hint, table=self._table, **facts)
+
+
+def _options(schema: pa.Schema, *, wide: bool) -> pj.ParseOptions:
+    fields = [f.with_type(readable(f.type, wide=wide)).with_nullable(True) for f in schema]
+    return pj.ParseOptions(
+        explicit_schema=pa.schema(fields),
+        newlines_in_values=False,
+        unexpected_field_behavior="error",
+    )
 
 
 def check_objects(lines: bytes) -> None:

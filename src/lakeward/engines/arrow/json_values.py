@@ -10,20 +10,26 @@ import pyarrow.compute as pc
 from lakeward.engines.arrow.json_maps import KEY, VALUE
 
 
-def readable(kind: pa.DataType) -> pa.DataType:
-    """Return a type that Arrow can read from JSON, and `converted` can convert to `kind`."""
+def readable(kind: pa.DataType, *, wide: bool = False) -> pa.DataType:
+    """Return a type that Arrow can read from JSON, and `converted` can convert to `kind`.
+
+    With `wide`, floats are read as doubles, which tells infinity from numbers that are too large.
+    """
     types = pa.types
+    if wide and types.is_float32(kind):
+        return pa.float64()
     if types.is_date(kind):
         return pa.timestamp("s")
     if types.is_timestamp(kind) and kind.tz is None:
         # Read as a moment, text with a zone would be taken for the same wall clock in UTC.
         return pa.string()
     if types.is_struct(kind):
-        return pa.struct([_field(f) for f in kind])
+        return pa.struct([_field(f, wide=wide) for f in kind])
     if types.is_list(kind):
-        return pa.list_(_field(kind.value_field))
+        return pa.list_(_field(kind.value_field, wide=wide))
     if types.is_map(kind):
-        parts = [(KEY, readable(kind.key_type)), (VALUE, readable(kind.item_type))]
+        sides = ((KEY, kind.key_type), (VALUE, kind.item_type))
+        parts = [(name, readable(side, wide=wide)) for name, side in sides]
         return pa.list_(pa.struct(parts))
     return kind
 
@@ -45,12 +51,20 @@ def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
             values.offsets, keys, items, type=kind, mask=values.is_null()
         )
     found = values.cast(kind)
-    lost = types.is_float32(kind) and pc.any(pc.is_inf(found)).as_py()
+    lost = types.is_float32(kind) and _has_grown(values, found)
     cut = types.is_date(kind) and pc.any(pc.not_equal(found.cast(values.type), values)).as_py()
     if lost or cut:
         message = "a value would change"
         raise ValueError(message)
     return found
+
+
+def _has_grown(values: pa.Array, found: pa.Array) -> bool:
+    """Return whether a number became infinity; only doubles can be infinite themselves."""
+    infinite = pc.is_inf(found)
+    if pa.types.is_float64(values.type):
+        infinite = pc.and_not(infinite, pc.is_inf(values))
+    return pc.any(infinite).as_py() is True
 
 
 def _part(values: pa.Array, field: pa.Field, there: pa.Array | None = None) -> pa.Array:
@@ -62,5 +76,5 @@ def _part(values: pa.Array, field: pa.Field, there: pa.Array | None = None) -> p
     return converted(values, field.type)
 
 
-def _field(source: Any) -> pa.Field:
-    return source.with_type(readable(source.type)).with_nullable(True)
+def _field(source: Any, *, wide: bool) -> pa.Field:
+    return source.with_type(readable(source.type, wide=wide)).with_nullable(True)
