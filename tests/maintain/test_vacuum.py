@@ -242,6 +242,10 @@ def test_reading_a_vacuumed_version_names_the_oldest_that_works(lake: lw.Lake) -
         lake.clone("t", "u", version=2)
     with pytest.raises(VersionNotFound, match="was vacuumed"), lake.snapshot(at=old.timestamp):
         pass
+    with pytest.raises(VersionNotFound) as told:
+        old.to_arrow()
+    assert "from 0 on were promised, but a vacuum was forced" in str(told.value)
+    assert "of versions before 3." in str(told.value)
     assert kept.to_arrow().to_pylist() == [{"n": 2}]
 
 

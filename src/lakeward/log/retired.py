@@ -83,6 +83,11 @@ def next_readable(session: Session, table_id: int, version: int) -> int:
     return version
 
 
+def intact_from(session: Session, table_id: int, version: int) -> int:
+    """Return the first version, from `version` on, since which none is retired."""
+    return max([version, *(high for _, high in ranges(session, table_id))])
+
+
 def retire(session: Session, table_id: int, new: Iterable[tuple[int, int]]) -> None:
     """Retire ranges of versions; the caller holds the lock of the table's head."""
     merged = merge([*ranges(session, table_id), *new])

@@ -53,7 +53,11 @@ def check_readable(context: LakeContext, session: Session, head: Head, version: 
         retired.check(session, head, version)
     except VersionNotFound as error:
         promised = promised_version(context, session, head)
+        intact = retired.intact_from(session, head.table_id, promised)
         hint = f"{error.hint} Versions from {promised} on are promised."
+        if intact > promised:
+            hint = f"{error.hint} Those from {promised} on were promised, but a vacuum was forced"
+            hint += f" to delete files of versions before {intact}."
         raise VersionNotFound(
             error.what, hint=hint, **error.facts, promised_version=promised
         ) from error
