@@ -18,8 +18,7 @@ from lakeward.formats.properties import (
 )
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import RenameColumn
-from lakeward.model.evolution.merging import quoted
-from lakeward.model.evolution.paths import find, split_path
+from lakeward.model.evolution.paths import find, quoted, split_path
 from lakeward.model.schema import Schema
 
 BEFORE_A_COLUMN: Final = (

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.paths import paths_by_id
 from lakeward.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A column that was added, dropped or changed."""
+    """A column, or a part of one such as `address.street`, that was added, dropped or changed."""
 
     kind: str
     column: str
@@ -29,25 +30,28 @@ class PropertyChange(NamedTuple):
 def schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:
     """Return the changed columns, matched by id: a renamed column is one change."""
     old, new = before.by_id, after.by_id
+    paths_before, paths = paths_by_id(before), paths_by_id(after)
     changes = [
-        SchemaChange("dropped", f.name, str(f.type), None) for i, f in old.items() if i not in new
+        SchemaChange("dropped", paths_before[i], str(f.type), None)
+        for i, f in old.items()
+        if i not in new
     ]
     changes += [
-        SchemaChange("added", f.name, None, str(f.type)) for i, f in new.items() if i not in old
+        SchemaChange("added", paths[i], None, str(f.type)) for i, f in new.items() if i not in old
     ]
-    for field_id in old.keys() & new.keys():
-        was, now = old[field_id], new[field_id]
+    for field_id in sorted(old.keys() & new.keys()):
+        was, now, path = old[field_id], new[field_id], paths[field_id]
         if was.name != now.name:
-            changes.append(SchemaChange("renamed", now.name, was.name, now.name))
+            changes.append(SchemaChange("renamed", path, paths_before[field_id], path))
         if str(was.type) != str(now.type):
-            changes.append(SchemaChange("type", now.name, str(was.type), str(now.type)))
+            changes.append(SchemaChange("type", path, str(was.type), str(now.type)))
         if was.nullable != now.nullable:
             words = ("required", "nullable")
             changes.append(
-                SchemaChange("nullability", now.name, words[was.nullable], words[now.nullable])
+                SchemaChange("nullability", path, words[was.nullable], words[now.nullable])
             )
         if was.comment != now.comment:
-            changes.append(SchemaChange("comment", now.name, was.comment, now.comment))
+            changes.append(SchemaChange("comment", path, was.comment, now.comment))
     return changes
 
 

@@ -60,7 +60,27 @@ def test_a_diff_of_rows_with_a_vacuumed_version_names_versions_that_can_be_read(
 ) -> None:
     table.vacuum(retention="0s", force=True)
     for a, b in ((3, 4), (4, 3), (1, 4)):
-        with pytest.raises(VersionNotFound, match=r"was vacuumed.*from \d+ on are promised"):
+        with pytest.raises(VersionNotFound, match=r"was vacuumed.*from \d+ on were promised"):
             table.diff(a, b, rows=True)
     with pytest.raises(VersionNotFound, match=f"changes of version 4 of {table.name} were"):
         table.changes(since=4).read_all()
+
+
+def test_a_diff_names_members_of_columns_by_their_paths(lake: lw.Lake, table_format: str) -> None:
+    mapped = {"delta.columnMapping.mode": "name"} if table_format == "delta" else {}
+    columns = "id int64, user struct<name: string>, l list<struct<a: int64>>, `x.y` int64"
+    table = lake.create("t", columns, properties=mapped)
+    alter = table.alter().add_column("user.age", "int64").add_column("l.element.b", "int64")
+    alter.rename_column("user.name", "full").rename_column("id", "number").commit()
+    table.alter().drop_column("`x.y`").rename_column("user", "person").commit()
+
+    found = [(c.kind, c.column, c.before, c.after) for c in table.diff(0, 1).schema_changes]
+
+    assert [c for c in found if c[0] != "type"] == [
+        ("added", "user.age", None, "int64"),
+        ("added", "l.element.b", None, "int64"),
+        ("renamed", "number", "id", "number"),
+        ("renamed", "user.full", "user.name", "user.full"),
+    ]
+    after = [(c.kind, c.column, c.before) for c in table.diff(1, 2).schema_changes]
+    assert after == [("dropped", "`x.y`", "int64"), ("renamed", "person", "user")]

@@ -22,8 +22,7 @@ from lakeward.model.evolution.alterations import (
     SetProperty,
     UnsetProperty,
 )
-from lakeward.model.evolution.merging import quoted
-from lakeward.model.evolution.paths import parts_of
+from lakeward.model.evolution.paths import parts_of, quoted
 from lakeward.model.expressions.nodes import Literal
 from lakeward.model.expressions.render import render
 from lakeward.model.types import Decimal, Field, Primitive, Struct, arrow_type

@@ -15,6 +15,7 @@ from lakeward.model.evolution.alterations import (
     MoveColumn,
     SetNullable,
 )
+from lakeward.model.evolution.paths import quoted
 from lakeward.model.evolution.widening import widens
 from lakeward.model.schema import Schema
 from lakeward.model.types import (
@@ -94,8 +95,3 @@ def _same(field: Field, given: pa.Field | None) -> bool:
         return False
     kind = type_from_arrow(given.type, Ids(), where=field.name)
     return str(kind) == str(field.type)
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as a path, in backticks if it needs them."""
-    return f"`{name.replace('`', '``')}`" if "." in name or "`" in name else name

@@ -100,6 +100,24 @@ def parts_of(kind: Type) -> tuple[Field, ...]:
             return ()
 
 
+def quoted(name: str) -> str:
+    """Return a column's name as a path, in backticks if it needs them."""
+    return f"`{name.replace('`', '``')}`" if "." in name or "`" in name else name
+
+
+def paths_by_id(schema: Schema) -> dict[int, str]:
+    """Return the path of every field, nested ones too, by id."""
+    found: dict[int, str] = {}
+
+    def note(fields: Sequence[Field], parent: str) -> None:
+        for field in fields:
+            found[field.id] = parent + quoted(field.name)
+            note(parts_of(field.type), f"{found[field.id]}.")
+
+    note(schema.fields, "")
+    return found
+
+
 def with_field(schema: Schema, new: Field) -> Schema:
     """Return the schema with `new` in place of the field that has its id."""
     return Schema(tuple(_replaced(f, new) for f in schema.fields), schema.last_id)

@@ -18,7 +18,8 @@ from lakeward.model.evolution.alterations import (
     SetNullable,
     SetProperty,
 )
-from lakeward.model.evolution.merging import quoted, replacing
+from lakeward.model.evolution.merging import replacing
+from lakeward.model.evolution.paths import quoted
 from lakeward.model.expressions.nodes import Literal
 from lakeward.model.expressions.render import render
 from lakeward.model.generated import generated_ids
