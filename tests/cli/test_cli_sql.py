@@ -42,7 +42,7 @@ def test_changes_are_committed_and_mistakes_have_codes(shop: Path) -> None:
     assert done["versions"] == {"notes": 0}
     done = ask("sql", "INSERT INTO notes VALUES (1, 'a'), (2, 'b')", "--lake", shop)
     assert (done["inserted"], done["versions"]) == (2, {"notes": 1})
-    text = tell("sql", "DELETE FROM notes WHERE id = 1", "--message", "why", "--lake", shop)
+    text = tell("sql", "DELETE FROM notes WHERE id = 1", "-m", "why", "--lake", shop)
     assert "1 deleted" in text
     with lw.open(shop) as lake:
         assert lake.table("notes").history(limit=1)[0].message == "why"

@@ -43,7 +43,7 @@ def sql(
         typer.Option("--limit", min=0, metavar="N", help="Show at most so many rows."),
     ] = None,
     message: Annotated[
-        str | None, typer.Option("--message", help="Why; kept with the commit of a change.")
+        str | None, typer.Option("--message", "-m", help="Why; kept with the commit of a change.")
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values.")] = False,
     as_table: Annotated[
