@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import violation
 from lakeward.model.clock import now_ms
 
+_RECORDED = itertools.count()
+"""Keeps the order of violations that one process records within a millisecond."""
 _INSERT = insertion(violation)
 _COLUMNS = ", ".join(f"v.{name}" for name in violation.columns)
 _NEWEST = Statement(
@@ -49,11 +52,11 @@ class Violation:
 def insert(session: Session, found: Iterable[Violation]) -> None:
     """Record violations."""
     now = now_ms()
-    for number, one in enumerate(found):
+    for one in found:
         session.run(
             _INSERT,
             {
-                "violation_id": f"{now:014d}-{number:04d}-{secrets.token_hex(8)}",
+                "violation_id": f"{now:014d}-{next(_RECORDED):08d}-{secrets.token_hex(8)}",
                 "at_ms": now,
                 "table_name": one.table,
                 "constraint_name": one.constraint,
