@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakeward.model.definition import Definition
-from lakeward.model.evolution.paths import paths_by_id
 from lakeward.model.schema import Schema
 
 
@@ -29,6 +28,10 @@ class PropertyChange(NamedTuple):
 
 def schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:
     """Return the changed columns, matched by id: a renamed column is one change."""
+    if before == after:
+        return []
+    from lakeward.model.evolution.paths import paths_by_id
+
     old, new = before.by_id, after.by_id
     paths_before, paths = paths_by_id(before), paths_by_id(after)
     changes = [
