@@ -132,6 +132,37 @@ def test_a_table_is_made_from_an_expression(con: LakeIbis, lake: lw.Lake) -> Non
     assert empty.columns == ("a", "b")
 
 
+def test_computed_columns_are_written_with_the_values_of_the_expression(
+    con: LakeIbis, lake: lw.Lake
+) -> None:
+    orders = con.table("sales.orders")
+    made = orders.mutate(
+        whole=ibis.literal(7),
+        part=ibis.literal(1.25),
+        size=orders.customer.length(),
+        kind=ibis.cases((orders.id == 1, 10), else_=20),
+        total=orders.amount.sum().over(),
+        money=orders.amount.cast("decimal(12,2)") * 1.5,
+    )
+    con.create_table("gold.made", made)
+    con.insert("gold.made", made, overwrite=True)
+
+    expected = sorted(_rows(made), key=lambda row: row["id"])
+    assert expected[0] == {
+        "id": 1,
+        "customer": "b",
+        "amount": 10,
+        "whole": 7,
+        "part": 1.25,
+        "size": 1,
+        "kind": 10,
+        "total": 100,
+        "money": Decimal("15.00"),
+    }
+    found = lake.table("gold.made").to_arrow().to_pylist()
+    assert sorted(found, key=lambda row: row["id"]) == expected
+
+
 def test_rows_are_inserted_and_replaced(con: LakeIbis, lake: lw.Lake) -> None:
     con.insert("gold.due", _due(con).filter(lambda t: t.id == 2).mutate(note=ibis.literal("new")))
     assert lake.table("gold.due").count() == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +109,3 @@ def test_types_that_cannot_stay_in_place_leave_no_table(lake: lw.Lake, tmp_path:
         lake.migrate(source, "t", mode="in-place")
     assert lake.tables() == []
     assert lake.migrate(source, "t").is_verified
-
-
-def test_decimals_beside_doubles_become_the_nearest_doubles(lake: lw.Lake, tmp_path: Path) -> None:
-    values = pa.array([Decimal("3.55"), Decimal("749106.57"), None], pa.decimal128(10, 2))
-    source = _source(tmp_path / "in", {"id": _IDS, "c": values})
-    pq.write_table(pa.table({"id": _IDS, "c": pa.array([0.5, 1, 2])}), source / "b.parquet")
-
-    assert lake.migrate(source, "t").is_verified
-    assert lake.table("t").to_arrow(where="c > 3")["c"].to_pylist() == [3.55, 749106.57]

@@ -257,6 +257,17 @@ def test_an_append_is_acknowledged_again_after_a_restart(tmp_path: Path, guard: 
         assert lake.table("plain").count() == 1
 
 
+def test_a_key_of_a_dropped_table_is_refused_for_a_new_one_of_its_name(tmp_path: Path) -> None:
+    with lw.open(tmp_path, actor="one") as lake:
+        lake.create("plain", "id int64")
+        lake.append_once("plain", ids(7), key="before-the-drop", digest="a")
+        lake.drop("plain")
+        lake.create("plain", "id int64")
+
+        with pytest.raises(InvalidInput, match="another change"):
+            lake.append_once("plain", ids(7), key="before-the-drop", digest="a")
+
+
 def test_an_append_that_the_log_learns_of_by_its_file_is_acknowledged(tmp_path: Path) -> None:
     """The file of a table that is not guarded is put before the log has the commit."""
     with lw.open(tmp_path, actor="one") as lake:

@@ -264,6 +264,22 @@ def test_operations_that_are_none_are_refused(own: Service, operation: dict[str,
     assert client.get(f"{PATH}/night-17/operations").json()["operations"] == []
 
 
+@pytest.mark.parametrize("value", ["1e400", "-1e400", "NaN", "Infinity", "1" * 30])
+def test_values_that_the_store_cannot_keep_are_refused(own: Service, value: str) -> None:
+    client = own.as_("admin")
+    begin(client)
+
+    body = f'{{"op": "update", "table": "sales.orders", "set": {{"id": {value}}}}}'
+    answer = client.post(
+        f"{PATH}/night-17/operations",
+        content=body,
+        headers={"Content-Type": "application/json"},
+    )
+
+    assert answer.status_code == 400, answer.text
+    assert client.get(f"{PATH}/night-17/operations").json()["operations"] == []
+
+
 @pytest.mark.parametrize("name", ["short", "../../etc", "x" * 200, "with space", ""])
 def test_ids_that_are_none_are_refused(own: Service, name: str) -> None:
     assert begin(own.as_("writer"), name).status_code == 400

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
-from lakeward.log import onces, renames, transactions
+from lakeward.log import commits, heads, onces, renames, transactions
 from lakeward.log.database import Session
 from lakeward.model.names import TableName
 
@@ -84,12 +84,20 @@ def register_keyed(context: LakeContext, tx: Transaction, key: str, what: str) -
 
 
 def _check_table(session: Session, key: str, name: str) -> None:
-    """Raise `InvalidInput` if a transaction changed more than a table and its quarantine table."""
+    """Raise `InvalidInput` if a transaction changed more than a table and its quarantine table.
+
+    Another table that has the name of the changed one since a drop is not that table.
+    """
     from lakeward.write.commit.once import used_otherwise
     from lakeward.write.transaction.quarantine_table import quarantine_name
 
+    asked = TableName.parse(name)
+    head = heads.find(session, asked)
+    changed = {i for now, i, _ in commits.members(session, key) if now == asked}
+    if head is not None and changed - {head.table_id}:
+        raise used_otherwise()
     made = renames.members(session, key)
-    own = [then for then, (_, now) in made.items() if now == str(TableName.parse(name))]
+    own = [then for then, (_, now) in made.items() if now == str(asked)]
     allowed = {*own, *(str(quarantine_name(TableName.parse(then))) for then in own)}
     if not made.keys() <= allowed:
         raise used_otherwise()

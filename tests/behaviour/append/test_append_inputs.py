@@ -142,6 +142,18 @@ def test_a_stream_without_batches_makes_a_version_without_files(
     assert shared_lake.table(name).files() == []
 
 
+def test_batches_are_read_by_their_own_types(shared_lake: lw.Lake, name: str) -> None:
+    # A reader takes batches of other types than its schema says, as Ibis makes them.
+    shared_lake.create(name, {"id": "int64", "price": "double"})
+    batch = pa.record_batch({"id": pa.array([1, 2], pa.int16()), "price": pa.array([5, 6])})
+    schema = pa.schema({"id": pa.int64(), "price": pa.float64()})
+
+    append(shared_lake, name, pa.RecordBatchReader.from_batches(schema, iter([batch])))
+
+    rows = shared_lake.table(name).to_arrow().to_pylist()
+    assert rows == [{"id": 1, "price": 5.0}, {"id": 2, "price": 6.0}]
+
+
 def test_several_appends_in_one_transaction_are_one_version(
     shared_lake: lw.Lake, name: str
 ) -> None:

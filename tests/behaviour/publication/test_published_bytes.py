@@ -59,6 +59,12 @@ def busy(shared_lake: lw.Lake, name: str) -> lw.Table:
         tx.overwrite(name, data, where="string = 'a' OR string <> 'a' OR string IS NULL")
         tx.record(name, "app", 3)
     with shared_lake.transaction() as tx:
+        tx.sql(f"UPDATE {name} SET int16 = ? WHERE id = ?", [2, 3])
+        tx.sql(f"DELETE FROM {name} WHERE id IN (SELECT max(id) FROM {name})")
+    with shared_lake.transaction() as tx:
+        tx.sql(f"DELETE FROM {name} WHERE id = :id", {"id": -1})
+        tx.sql(f"DELETE FROM {name} WHERE id = :id", {"id": 2})
+    with shared_lake.transaction() as tx:
         tx.remove_files(name, [table.files()[0].path])
     overwrite(shared_lake, name, data.slice(0, 0))
     return table

@@ -19,4 +19,8 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(
             data.schema(), (batch.to_pyarrow() for batch in stream)
         )
+    if isinstance(data, pa.RecordBatchReader):
+        # As a stream of another library, its batches would be read by the reader's schema, which
+        # need not be theirs.
+        return data
     return pa.RecordBatchReader.from_stream(data)

@@ -12,6 +12,7 @@ from lakeward.engines.sql.pruning import Wanted
 from lakeward.engines.sql.query import quoted, read_query
 from lakeward.engines.sql.source import Source
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.integrations.ibis.batches import batches_of
 from lakeward.integrations.ibis.library import library
 from lakeward.lake.lake import Lake
 from lakeward.model.parameters import Bound
@@ -112,7 +113,7 @@ class _Embedded:
         return self.backend.sql(text, schema=library().Schema.from_pyarrow(self._columns(text)))
 
     def rows(self, expression: Any) -> Any:
-        return self.backend.to_pyarrow_batches(expression)
+        return batches_of(self.backend, expression)
 
     def _make_known(self, name: str, source: Source) -> None:
         raise NotImplementedError

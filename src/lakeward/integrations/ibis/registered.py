@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from lakeward.errors import InvalidInput
+from lakeward.integrations.ibis.batches import batches_of
 from lakeward.integrations.ibis.engines import IbisEngine
 from lakeward.integrations.ibis.library import library
 from lakeward.read.dataset import audited
@@ -88,5 +89,5 @@ class Registered:
             what = "The expression reads tables of several connections of Ibis."
             raise InvalidInput(what, hint="Give rows of the others as ibis.memtable(…).")
         if found and found[0] is not own:
-            return Rows(found[0].to_pyarrow_batches(given), reads)
+            return Rows(batches_of(found[0], given), reads)
         return Rows(self._engine.rows(given), reads)

@@ -17,7 +17,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.engines.arrow.decimals import cast
 from lakeward.engines.arrow.footer_types import schema_of
 from lakeward.engines.arrow.partition import NULL_PARTITION
 from lakeward.errors import InvalidInput, SchemaMismatch, StorageError
@@ -125,7 +124,7 @@ class ParquetSource(Source):
         columns = []
         for field in self.schema:
             if field.name in rows.column_names:
-                columns.append(cast(rows.column(field.name), field.type))
+                columns.append(rows.column(field.name).cast(field.type))
             elif field.name in self._types:
                 text = file.partition.get(field.name)
                 value = pa.scalar(text, pa.string()).cast(field.type)

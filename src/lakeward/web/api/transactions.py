@@ -6,11 +6,12 @@ number counts once, and a commit that is sent twice commits once.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lakeward.errors import InvalidInput, TransactionNotFound
 from lakeward.lake.records import Pending
@@ -31,7 +32,21 @@ Number = Annotated[
     int | None,
     Header(alias="X-Lakeward-Operation", ge=1, description="The operation's place, from 1 on."),
 ]
-Value = str | int | float | bool | None
+_LARGEST: Final = 2**63 - 1
+
+
+def _kept(value: Any) -> Any:
+    """Refuse numbers that the store's JSON cannot hold: NaN, infinities, more than 64 bits."""
+    if isinstance(value, float) and not math.isfinite(value):
+        message = "a number must be finite"
+        raise ValueError(message)
+    if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
+        message = "a whole number must have at most 64 bits"
+        raise ValueError(message)
+    return value
+
+
+Value = Annotated[str | int | float | bool | None, BeforeValidator(_kept)]
 
 
 class Beginning(Body):
