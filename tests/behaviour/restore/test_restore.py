@@ -153,6 +153,28 @@ def test_a_restore_conflicts_as_an_overwrite_does(shop: lw.Lake) -> None:
     assert _rows(shop, "orders") == [(9, "z"), (10, "late")]
 
 
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+@pytest.mark.parametrize("then", [None, {"id": [11], "note": ["own"]}])
+def test_a_restore_to_the_state_of_now_conflicts_too(
+    shop: lw.Lake, isolation: str, then: dict[str, list[Any]] | None
+) -> None:
+    before = _rows(shop, "orders")
+    tx = shop.transaction(isolation=isolation)
+    tx.restore("orders", version=shop.table("orders").version)
+    if then is not None:
+        tx.append("orders", then)
+    append(shop, "orders", {"id": [10], "note": ["late"]})
+    with pytest.raises(Conflict, match="requires the version before"):
+        tx.commit()
+    assert _rows(shop, "orders") == [*before, (10, "late")]
+
+    version = shop.table("orders").version
+    with shop.transaction(isolation=isolation) as tx:
+        tx.restore("orders", version=version)
+    assert tx.commit().versions == {}
+    assert shop.table("orders").version == version
+
+
 def test_rows_are_changed_after_a_restore_in_the_same_transaction(shop: lw.Lake) -> None:
     with shop.transaction() as tx:
         tx.restore("orders", version=1)

@@ -259,7 +259,8 @@ class Lifecycle:
                 return recorded(session, self.transaction_id)
         while True:
             members = {n: m for n, m in self.view.members.items() if not m.change.is_empty}
-            if not members and not self.on_ratify and not self.view.dropped:
+            is_empty = not members and not self.view.unchanged()
+            if is_empty and not self.on_ratify and not self.view.dropped:
                 return []
             for member in members.values():
                 member.finish()
@@ -385,10 +386,15 @@ class Lifecycle:
         return self.locks
 
     def _looked_at(self, members: Mapping[TableName, Member]) -> Sequence[Change]:
-        """Return the reads of tables that are not changed; none unless it is serializable."""
+        """Return what must still hold of tables that are not changed.
+
+        These are restored tables that had the state already, and, if the transaction is
+        serializable, the reads of all tables.
+        """
         if self.isolation is not Isolation.SERIALIZABLE:
-            return ()
+            return self.view.unchanged()
         only_read = [m for n, m in self.view.members.items() if n not in members]
         found = [m.change for m in (*only_read, *self.view.dropped.values()) if m.change.reads]
         # Of a dropped table the reads count, and its other changes do not.
-        return [Change(c.head, c.definition, reads=c.reads) for c in found]
+        reads = [Change(c.head, c.definition, reads=c.reads) for c in found]
+        return [*reads, *(c for c in self.view.unchanged() if not c.reads)]

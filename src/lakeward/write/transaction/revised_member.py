@@ -25,9 +25,10 @@ def restore_member(member: Member, target: TableSnapshot) -> TableChange:
         step = restoring(member.context, session, member.change.head, target.version)
     told = {"version": str(target.version), "timestamp": target.timestamp.isoformat()}
     _take(member, step, "RESTORE", told, exact=True)
-    if member.change.operations:
-        # Rows that others add meanwhile must not be in the result.
-        member.change.scopes[:] = [None]
+    # Rows that others add meanwhile must not be in the result.
+    member.change.scopes[:] = [None]
+    # A table that has the state already is not committed, but must still have it then.
+    member.change.exact = not member.change.operations
     return step.record()
 
 

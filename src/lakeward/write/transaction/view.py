@@ -24,6 +24,7 @@ from lakeward.model.names import TableName, hint_for_unknown
 from lakeward.read.auditing import audit_read
 from lakeward.write.commit import conflict
 from lakeward.write.commit.publications import follow, follow_all, may_have_drifted
+from lakeward.write.plan.change import Change
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.quarantined import Quarantined
 from lakeward.write.transaction.registration import Registered
@@ -95,6 +96,11 @@ class View:
             hint = hint_for_unknown(name, self._cut)
             raise TableNotFound(what, hint=hint, table=str(name))
         return self._join(name) if found is None else found
+
+    def unchanged(self) -> list[Change]:
+        """Return the guarded tables that must not change, although this commit does not either."""
+        found = [member.change for member in self.members.values()]
+        return [c for c in found if c.is_empty and c.exact and c.head.guarded]
 
     def names(self) -> list[TableName]:
         """Return the tables that the transaction sees now, including those it creates."""
