@@ -248,8 +248,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/transaction/lifecycle.py",
-                "        if self.isolation is not Isolation.SERIALIZABLE:\n            return ()\n",
-                "        if self.isolation:\n            return ()\n",
+                "        if self.isolation is not Isolation.SERIALIZABLE:\n",
+                "        if self.isolation:\n",
             ),
         ),
         "isolation/test_isolation_delivered.py",

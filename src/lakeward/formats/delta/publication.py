@@ -215,8 +215,8 @@ def _texts(source: Mapping[str, Any]) -> dict[str, str]:
     """Return the values as texts: strings and numbers as they are, others as JSON."""
     out: dict[str, str] = {}
     for key, value in source.items():
-        # Not only `str` itself: the log has the same text for a class derived from it.
-        plain = isinstance(value, str) or type(value) is int
+        # The log has the same text for a class derived from `str`.
+        plain = type(value) is str or type(value) is int or isinstance(value, str)
         out[key] = str(value) if plain else orjson.dumps(value).decode()
     return out
 

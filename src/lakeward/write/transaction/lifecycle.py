@@ -259,7 +259,7 @@ class Lifecycle:
                 return recorded(session, self.transaction_id)
         while True:
             members = {n: m for n, m in self.view.members.items() if not m.change.is_empty}
-            is_empty = not members and not self.view.unchanged()
+            is_empty = not members and not (self.view.has_restored and self.view.unchanged())
             if is_empty and not self.on_ratify and not self.view.dropped:
                 return []
             for member in members.values():
@@ -392,7 +392,7 @@ class Lifecycle:
         serializable, the reads of all tables.
         """
         if self.isolation is not Isolation.SERIALIZABLE:
-            return self.view.unchanged()
+            return self.view.unchanged() if self.view.has_restored else ()
         only_read = [m for n, m in self.view.members.items() if n not in members]
         found = [m.change for m in (*only_read, *self.view.dropped.values()) if m.change.reads]
         # Of a dropped table the reads count, and its other changes do not.

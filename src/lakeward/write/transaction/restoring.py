@@ -68,6 +68,7 @@ class Restoring(WholeTables):
                 what = f"Version {target.version} of table {name} is newer than this transaction."
                 hint = f"It sees version {head.version}. Begin another one."
                 raise VersionNotFound(what, hint=hint, table=name, version=target.version)
+            self._lifecycle.view.has_restored = True
             return restore_member(member, target)
 
     def take_back(self, name: str, version: int, transaction_id: str) -> TableChange:

@@ -58,6 +58,8 @@ class View:
         """How often rows were moved to quarantine tables."""
         self.moved: dict[TableName, Quarantined] = {}
         """The rows that were moved to quarantine tables, by the tables that they are from."""
+        self.has_restored = False
+        """Whether a table was restored, which may have had the state already."""
         self._isolation = isolation
         self._registered = registered
         self._cut: dict[TableName, Head] | None = None
@@ -99,8 +101,12 @@ class View:
 
     def unchanged(self) -> list[Change]:
         """Return the guarded tables that must not change, although this commit does not either."""
-        found = [member.change for member in self.members.values()]
-        return [c for c in found if c.is_empty and c.exact and c.head.guarded]
+        found = self.members.values()
+        return [
+            m.change
+            for m in found
+            if m.change.exact and m.change.is_empty and m.change.head.guarded
+        ]
 
     def names(self) -> list[TableName]:
         """Return the tables that the transaction sees now, including those it creates."""
