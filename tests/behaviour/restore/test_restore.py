@@ -160,6 +160,7 @@ def test_a_restore_to_the_state_of_now_conflicts_too(
 ) -> None:
     before = _rows(shop, "orders")
     tx = shop.transaction(isolation=isolation)
+    tx.read("orders", where="id < 0")  # other rows than those that others add
     tx.restore("orders", version=shop.table("orders").version)
     if then is not None:
         tx.append("orders", then)

@@ -388,13 +388,13 @@ class Lifecycle:
     def _looked_at(self, members: Mapping[TableName, Member]) -> Sequence[Change]:
         """Return what must still hold of tables that are not changed.
 
-        These are restored tables that had the state already, and, if the transaction is
-        serializable, the reads of all tables.
+        That is restores to the present state, and the reads of serializable transactions.
         """
+        held = self.view.unchanged() if self.view.has_restored else []
         if self.isolation is not Isolation.SERIALIZABLE:
-            return self.view.unchanged() if self.view.has_restored else ()
+            return held
         only_read = [m for n, m in self.view.members.items() if n not in members]
         found = [m.change for m in (*only_read, *self.view.dropped.values()) if m.change.reads]
         # Of a dropped table the reads count, and its other changes do not.
-        reads = [Change(c.head, c.definition, reads=c.reads) for c in found]
-        return [*reads, *(c for c in self.view.unchanged() if not c.reads)]
+        reads = (Change(c.head, c.definition, reads=c.reads) for c in found if c not in held)
+        return [*held, *reads]
